@@ -1,0 +1,1 @@
+"""Configurations: importable alone, without torch. Class defaults are the vetted settings."""
