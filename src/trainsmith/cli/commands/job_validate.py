@@ -1,0 +1,32 @@
+"""`trainsmith job validate DIR --task ID`: probe a job folder."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from trainsmith import families
+from trainsmith.cli import summaries
+from trainsmith.cli.invocation import Invocation
+from trainsmith.cli.show import shown
+from trainsmith.config.commands import JobConfig
+from trainsmith.errors import AgentError
+from trainsmith.records import ProbeReport
+from trainsmith.workshop import Workshop
+
+
+def run(invocation: Invocation) -> int:
+    """Probe the job; a job that does not pass is wrong input."""
+    folder = invocation.directory()
+    config = invocation.config(JobConfig, skip=1)
+    report = asyncio.run(_probe(config, folder))
+    invocation.answer(report, summaries.probe(report))
+    if not report.passed:
+        raise AgentError(summaries.failure(report), where=str(folder))
+    return 0
+
+
+async def _probe(config: JobConfig, folder: Path) -> ProbeReport:
+    with shown() as listen:
+        async with Workshop.open(config, listen) as workshop:
+            return await workshop.probe(folder, families.task(config.task))
