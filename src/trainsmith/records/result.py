@@ -37,8 +37,8 @@ class Seconds(Record):
     grade: float = 0.0
 
 
-class BestBase(Record):
-    """The best untrained base of the task on the same hidden items."""
+class BaseMean(Record):
+    """An untrained base of the task with its mean on the same hidden items."""
 
     name: str
     mean: float
@@ -90,7 +90,9 @@ class JobResult(Record):
     pre: Interval | None = None
     post: Interval | None = None
     uplift: Difference | None = None
-    best_base: BestBase | None = None
+    best_base: BaseMean | None = None
+    bases: tuple[BaseMean, ...] = ()
+    """All untrained bases of the task; the reward's baseline is one of them."""
     steps: int = 0
     rollouts: int = 0
     tokens: int = 0
