@@ -20,7 +20,10 @@ class SampleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Sampled tokens, the stop token included, with their logprobs at the sampling temperature."""
+    """Sampled tokens, the stop token included, with their logprobs at the sampling temperature.
+
+    Greedy tokens (temperature 0) have their logprobs at temperature 1.
+    """
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -39,3 +42,76 @@ class Trajectory:
     mask: tuple[bool, ...]
     logprobs: tuple[float, ...]
     advantage: float
+    temperature: float = 1.0
+    """The sampling temperature: the learner's logprobs are taken at the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSpec:
+    """The course of the learning rate; keys and meaning of prime-rl's `scheduler`."""
+
+    type: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: int = 10
+    decay_steps: int = 10
+    """Steps of the final decay (linear only)."""
+    min_lr: float = 0.0
+    max_steps: int | None = None
+    """All steps of the run; a decay ends there."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimSpec:
+    """The optimiser; keys, meaning and defaults of prime-rl's `optim`."""
+
+    type: Literal["adamw", "sgd", "sign_sgd"] = "adamw"
+    lr: float = 1e-6
+    weight_decay: float = 0.01
+    max_norm: float | None = 1.0
+    """The gradient's norm is clipped to this; None clips nothing."""
+    betas1: float = 0.9
+    betas2: float = 0.999
+    momentum: float = 0.9
+    nesterov: bool = True
+    scheduler: SchedulerSpec = SchedulerSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class LossSpec:
+    """prime-rl's default loss (`trainer.loss`): masked policy gradient plus a squared log-ratio."""
+
+    dppo_mask_low: float = 0.2
+    """A token of negative (or zero) advantage is masked once its probability fell by more than this."""
+    dppo_mask_high: float = 0.2
+    """A token of positive advantage is masked once its probability rose by more than this."""
+    adv_tau: float = 1.0
+    kl_tau: float = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSpec:
+    """Low-rank adapters on every linear layer; keys and defaults of prime-rl's `model.lora`."""
+
+    rank: int = 16
+    alpha: float = 32.0
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStats:
+    """What one optimiser step saw. Means are over trained tokens; zero when there were none."""
+
+    loss: float
+    entropy: float
+    """Of the learner's distribution at the sampling temperature, in nats."""
+    mismatch_kl: float
+    """Mean of exp(d) - d - 1 with d = learner's minus sampler's logprob."""
+    grad_norm: float
+    """Before clipping."""
+    trained_tokens: int
+    """Tokens that the loss runs over."""
+    masked_fraction: float
+    """Share of trained tokens whose policy gradient the trust region masks."""
+    packed_tokens: int
+    """Tokens that went through the model after packing."""
+    lr: float
+    """The learning rate of this step."""

@@ -46,14 +46,14 @@ class Evaluator:
 
         return await baselines(keys, self._ledger.scores, measure)
 
-    async def trained(self, task: Task, base: str, weights: Path) -> HiddenScore:
-        """The hidden score of trained weights. The policy holds them afterwards.
+    async def trained(self, task: Task, base: str, job: str, weights: Path) -> HiddenScore:
+        """The hidden score of the weights that a job (by identity) trained. The policy holds them afterwards.
 
         Raises WeightsRejected for a file that is not the base's tensors with other finite values.
         """
         policy = await self._policies.get(base)
         info = await self._policies.call(lambda: check_weights(weights, policy.directory))
-        key = self._key(task, base, info.sha256)
+        key = self._key(task, job, info.sha256)
         await policy.load_weights(weights)
         kept = self._ledger.scores.score(key)
         if kept is not None:

@@ -12,7 +12,7 @@ import shutil
 import time
 from pathlib import Path
 
-from trainsmith import bases, jobs
+from trainsmith import bases, jobs, versions
 from trainsmith.config.reward import RewardConfig
 from trainsmith.errors import AgentError, MachineError, TrainsmithError
 from trainsmith.files import write_atomic
@@ -149,6 +149,7 @@ class LocalPool:
             fix = "leave the folder alone while it runs"
             raise AgentError("the job changed while it was submitted", where=str(job_dir), fix=fix)
         write_atomic(folder / "resolved" / "rl.toml", resolved.toml)
+        versions.write(folder)
         return folder
 
     async def _grade(
@@ -159,7 +160,7 @@ class LocalPool:
         score = None
         try:
             if weights is not None:
-                score = await self._evaluator.trained(task, resolved.base, weights)
+                score = await self._evaluator.trained(task, resolved.base, resolved.identity, weights)
         except WeightsRejected as error:
             outcome = outcome.model_copy(
                 update={"status": Status.FAILED, "reason": str(error), "weights": ""}

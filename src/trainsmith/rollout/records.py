@@ -35,9 +35,9 @@ class Branch:
     mask: tuple[bool, ...]
     logprobs: tuple[float, ...]
 
-    def trajectory(self, advantage: float) -> Trajectory:
-        """The branch as a training sequence."""
-        return Trajectory(self.tokens, self.mask, self.logprobs, advantage)
+    def trajectory(self, advantage: float, temperature: float) -> Trajectory:
+        """The branch as a training sequence, sampled at `temperature`."""
+        return Trajectory(self.tokens, self.mask, self.logprobs, advantage, temperature)
 
 
 @dataclass(frozen=True, slots=True)

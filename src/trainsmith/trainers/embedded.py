@@ -26,7 +26,7 @@ from trainsmith.seeds import derive
 from trainsmith.trainers.groups import Batch, credit
 from trainsmith.trainers.metrics import MetricsFile, StepMetrics
 from trainsmith.trainers.order import TrainOrder
-from trainsmith.trainers.specs import learner_spec
+from trainsmith.trainers.specs import lora_spec, loss_spec, optim_spec
 
 if TYPE_CHECKING:
     from trainsmith.engine.learner import Learner
@@ -65,8 +65,16 @@ class EmbeddedTrainer:
     async def _learner(self, order: TrainOrder, policy: LoadedPolicy) -> Learner:
         from trainsmith.engine.learner import Learner  # imports torch
 
-        spec = learner_spec(order.job.config, order.job.seed)
-        return await self._policies.call(lambda: Learner(policy.policy, spec))
+        config = order.job.config
+        return await self._policies.call(
+            lambda: Learner(
+                policy.policy,
+                optim_spec(config),
+                loss_spec(config.trainer.loss),
+                lora_spec(config),
+                seed=order.job.seed,
+            )
+        )
 
 
 @dataclass
@@ -145,6 +153,7 @@ class _Run:
         batch = credit(
             rollouts,
             self.order.job.config.orchestrator.algo,
+            temperature=self.order.job.config.orchestrator.train.sampling.temperature,
             filter_zero_advantages=self.order.job.config.orchestrator.train.filter_zero_advantages,
         )
         self.steps += 1

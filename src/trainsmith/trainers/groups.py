@@ -34,7 +34,9 @@ class Batch:
         return sum(sum(trajectory.mask) for trajectory in self.trajectories)
 
 
-def credit(rollouts: Sequence[Rollout], algo: Algo, *, filter_zero_advantages: bool) -> Batch:
+def credit(
+    rollouts: Sequence[Rollout], algo: Algo, *, temperature: float, filter_zero_advantages: bool
+) -> Batch:
     """Group rollouts by task index, leave failed ones out, and give every sequence its advantage."""
     errors = [rollout.error for rollout in rollouts if rollout.error]
     groups = _groups(rollouts)
@@ -47,7 +49,7 @@ def credit(rollouts: Sequence[Rollout], algo: Algo, *, filter_zero_advantages: b
         usable += signal
         if signal or not filter_zero_advantages:
             trajectories += [
-                branch.trajectory(advantage)
+                branch.trajectory(advantage, temperature)
                 for episode, advantage in zip(group, credits, strict=True)
                 for branch in episode.branches
             ]

@@ -1,0 +1,47 @@
+"""The loss must be prime-rl's default loss, checked against scalar arithmetic written from its definition."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainsmith.engine.loss import token_loss
+from trainsmith.engine.records import LossSpec
+
+LOGPROB = st.floats(-12, -1e-3)
+TAU = st.floats(0, 2)
+TOKENS = st.lists(st.tuples(LOGPROB, LOGPROB, st.floats(-3, 3)), min_size=1, max_size=6)
+
+
+def by_hand(new, old, advantage, spec):
+    """(loss, derivative by the new logprob, masked) of one token."""
+    ratio, moved = math.exp(new - old), math.exp(new) - math.exp(old)
+    masked = moved > spec.dppo_mask_high if advantage > 0 else moved < -spec.dppo_mask_low
+    gain = 0.0 if masked else spec.adv_tau * advantage * ratio
+    return -gain + spec.kl_tau * (new - old) ** 2, -gain + 2 * spec.kl_tau * (new - old), masked
+
+
+@given(TOKENS, st.floats(0, 1), st.floats(0, 1), TAU, TAU)
+def test_loss_and_gradient_equal_the_definition(tokens, low, high, adv_tau, kl_tau):
+    """Guards against a mask on the wrong side, a tau on the wrong term, a gradient cut at the ratio."""
+    spec = LossSpec(low, high, adv_tau, kl_tau)
+    new, old, advantage = (torch.tensor(column, dtype=torch.float64) for column in zip(*tokens, strict=True))
+    new.requires_grad_()
+    result = token_loss(new, old, advantage, spec)
+    (gradient,) = torch.autograd.grad(result.loss.sum(), new)
+    expected = [by_hand(*token, spec) for token in tokens]
+    assert result.loss.tolist() == pytest.approx([loss for loss, _, _ in expected], rel=1e-9, abs=1e-12)
+    assert gradient.tolist() == pytest.approx([slope for _, slope, _ in expected], rel=1e-9, abs=1e-12)
+    assert result.masked.tolist() == [masked for _, _, masked in expected]
+    kl = [math.exp(n - o) - (n - o) - 1 for n, o, _ in tokens]
+    assert result.mismatch_kl.tolist() == pytest.approx(kl, rel=1e-9, abs=1e-12)
+
+
+def test_zero_advantage_takes_the_low_mask_and_keeps_the_log_ratio_term():
+    """Guards against dropping tokens of advantage 0 from the squared log-ratio."""
+    new, old = torch.tensor([-3.0]), torch.tensor([-0.1])
+    result = token_loss(new, old, torch.zeros(1), LossSpec(kl_tau=1.0))
+    assert result.masked.tolist() == [True]
+    assert result.loss.item() == pytest.approx(2.9**2)
