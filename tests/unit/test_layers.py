@@ -73,13 +73,17 @@ def test_files_stay_small() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["trainsmith", "trainsmith.cli.main", "trainsmith.config.commands", "trainsmith.workshop", "trainsmith.jobs"],
+    [
+        "trainsmith",
+        "trainsmith.cli.main",
+        "trainsmith.config.commands",
+        "trainsmith.workshop",
+        "trainsmith.jobs",
+    ],
 )
 def test_heavy_libraries_are_not_imported_early(module: str) -> None:
     """Guards against `trainsmith --help` that waits for torch."""
-    code = (
-        f"import sys, {module}; "
-        "print([m for m in ('torch', 'transformers', 'verifiers', 'reasoning_gym', 'tinker') if m in sys.modules])"
-    )
+    heavy = ("torch", "transformers", "verifiers", "reasoning_gym", "tinker")
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

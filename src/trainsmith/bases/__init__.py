@@ -2,7 +2,7 @@
 
 from trainsmith.bases.architecture import Architecture, read_architecture
 from trainsmith.bases.base_model import BaseModel, Hf, LocalPath, PypiGguf, Source
-from trainsmith.bases.fetching import fetch
+from trainsmith.bases.fetching import cached, fetch
 from trainsmith.bases.registry import get, names
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "LocalPath",
     "PypiGguf",
     "Source",
+    "cached",
     "fetch",
     "get",
     "names",

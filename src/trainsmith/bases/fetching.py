@@ -40,17 +40,27 @@ def fetch(base_id: str, *, progress: Progress | None = None) -> Path:
     return _directory_of(registry.get(base_id), progress or _silent)
 
 
+def cached(base_id: str) -> bool:
+    """True when `fetch` needs no network: the model is whole on this machine."""
+    base = registry.get(base_id)
+    return manifest.is_whole(_place(base))
+
+
 def _silent(_: str) -> None:
     """The default progress: nothing is told."""
+
+
+def _place(base: BaseModel) -> Path:
+    """Where the cache keeps a base; its revision is part of the name."""
+    name = base.id.replace("/", "--").replace(":", "-")
+    return paths.cache_dir() / "bases" / f"{name}-{base.revision}"
 
 
 def _directory_of(base: BaseModel, progress: Progress) -> Path:
     if isinstance(base.source, LocalPath) and not base.drop_layers:
         read_architecture(base.source.path)
         return base.source.path
-    directory = (
-        paths.cache_dir() / "bases" / f"{base.id.replace('/', '--').replace(':', '-')}-{base.revision}"
-    )
+    directory = _place(base)
     if manifest.is_whole(directory):
         return directory
     with _as_machine_error(directory), _locked(directory, progress):

@@ -1,6 +1,6 @@
-"""`trainsmith job run` with the real 135M model: trained once, answered from the ledger, interrupted, resumed.
+"""`trainsmith job run` with the real 135M model: trained once, answered from the ledger, interrupted.
 
-The jobs are two steps long, so they show that the chain holds, not that it teaches; `docs/experiments.md` does.
+The jobs are two steps long: they show that the chain holds, not that it teaches; `docs/experiments.md` does.
 """
 
 import json
@@ -99,13 +99,13 @@ def test_ctrl_c_ends_every_child_and_the_next_command_reads_the_ledger(place: Pa
         process.wait(timeout=20)
         assert time.monotonic() - began < 5
         assert process.returncode == 130
-        gone, alive = psutil.wait_procs(family, timeout=max(0.1, 5 - (time.monotonic() - began)))
+        _, alive = psutil.wait_procs(family, timeout=max(0.1, 5 - (time.monotonic() - began)))
         assert alive == []
     done, _ = run(place, "job", "run", "job", "--task", TASK, "--json")
     assert done.returncode == 0, done.stderr
 
 
-class started:  # noqa: N801 - reads as a sentence
+class started:
     """A running command, killed at the end whatever happens."""
 
     def __init__(self, place: Path, *arguments: str) -> None:
