@@ -68,6 +68,7 @@ class Workshop:
             tokenizer=self._tokenizer,
             policy=self._base_policy,
             context=lambda base: bases.get(base).context,
+            trainer=self.config.trainer.type,
             limits=self.config.probe,
         )
         return await probe.run(folder, task, services)
@@ -91,7 +92,7 @@ class Workshop:
         return policy
 
     async def _tokenizer(self, base: str) -> PromptTokenizer:
-        return (await self.policies.get(base)).tokenizer
+        return await self.policies.tokenizer(base)
 
 
 @dataclass(frozen=True, slots=True)

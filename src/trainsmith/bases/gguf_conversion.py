@@ -1,6 +1,6 @@
 """A Llama-type GGUF file to a Hugging Face model directory with float16 weights.
 
-The values of a 4-bit file need about 12 bits each, and float16 keeps them to one part in 4,096. bfloat16 would
+The values of a 4-bit file need about 12 bits each; float16 keeps them to one part in 4,096. bfloat16 would
 be no smaller, and would put every weight on its own coarse grid: a model that then computes in bfloat16 sees
 no training step until a weight has moved half a grid step, which at a learning rate of 3e-5 takes several
 steps.

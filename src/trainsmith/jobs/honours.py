@@ -7,6 +7,7 @@
 | curriculum.sampler standard | yes | yes |
 | curriculum.sampler difficulty_pool, curriculum.gates | no | yes |
 | env.agent.max_turns, env.agent.timeout | up to trainsmith's own limits | yes |
+| different agent.timeout.setup, .finalize, .scoring | no | yes |
 | everything else of the schema | yes | yes |
 
 The embedded trainer is synchronous and on-policy: a rollout is never older than the update that it trains, so
@@ -78,6 +79,10 @@ def _embedded_agent(agent: Agent) -> Iterator[Problem]:
         if value is not None and value > most:
             what = f"{value:g} is over the embedded trainer's own limit of {most:g}"
             yield at(f"{_SOURCE}.env.agent.{key}", what, f"use at most {most:g}")
+    limits = {getattr(agent.timeout, hook) for hook in hooks} - {None}
+    if len(limits) > 1:
+        what = "the embedded trainer has one limit for setup, finalize and scoring"
+        yield at(f"{_SOURCE}.env.agent.timeout", what, "set them to the same number, or set only one")
 
 
 def _prime_rl(_: AuthorConfig) -> Iterator[Problem]:

@@ -68,7 +68,7 @@ class LocalPool:
 
     def resolve(self, job_dir: Path, task: Task, seed: int) -> ResolvedJob:
         """The job as it would be trained. Raises JobError for a job that may not be."""
-        return self._resolve(jobs.load(job_dir, task), task, seed)
+        return self._resolve(jobs.load(job_dir, task, trainer=self._trainer_name), task, seed)
 
     async def run(
         self, job_dir: Path, task: Task, *, seed: int, validation_attempt: int = 1, listen: Listener = silent

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from trainsmith.config.probe import ProbeConfig
 from trainsmith.jail.border import Environment, EnvironmentFailed, TaskView, TimeLimits, open_environment
+from trainsmith.jobs.limits import MAX_TURNS
 from trainsmith.probe.observations import Opening, fault_of
 from trainsmith.probe.package import Package
 from trainsmith.probe.services import ProbeServices
 
-MAX_TURNS = 64
-"""Turns of a rollout where the job sets no limit; the border's own default."""
 PAGE = 64
 """Tasks read at once."""
 

@@ -88,7 +88,9 @@ class _Probe:
     async def _folder(self) -> Package | None:
         with self._stage(Stage.FOLDER):
             try:
-                job = await asyncio.to_thread(jobs.load, self._job_dir, self._task)
+                job = await asyncio.to_thread(
+                    jobs.load, self._job_dir, self._task, trainer=self._services.trainer
+                )
             except jobs.JobError as error:
                 self._seen = replace(self._seen, problems=error.problems)
                 return of_refused(error.problems, self._job_dir)

@@ -44,19 +44,9 @@ async def sample_groups(
                     groups += await _round(environment, policy, indices, sampling, limits.signal_samples)
                     if any(varies(group) for group in groups) or _broken(groups):
                         break
-    except ExceptionGroup as group:
-        fault = _fault(group)
+    except EnvironmentFailed as error:
+        fault = fault_of(error)
     return Signal(tuple(groups), config.model.name, time.monotonic() - began, fault)
-
-
-def _fault(group: ExceptionGroup[Exception]) -> Fault:
-    """The environment's failure; anything else that a rollout raised is raised again, as it was."""
-    first = group.exceptions[0]
-    while isinstance(first, ExceptionGroup):
-        first = first.exceptions[0]
-    if not isinstance(first, EnvironmentFailed):
-        raise first from group
-    return fault_of(first)
 
 
 def _sampling(config: AuthorConfig) -> Sampling:

@@ -34,4 +34,6 @@ class ProbeServices:
     policy: Callable[[str], Awaitable[AsyncPolicy]]
     context: Callable[[str], int]
     """Longest sequence of a base model, in tokens."""
+    trainer: str = "embedded"
+    """The trainer that is to run the job; keys that it cannot honour fail the probe."""
     limits: ProbeConfig = field(default_factory=ProbeConfig)

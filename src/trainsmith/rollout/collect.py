@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from trainsmith.engine.records import Completion, SampleRequest
+from trainsmith.errors import UserError
 from trainsmith.jail.border.records import (
     EnvironmentRollout,
     Generate,
@@ -60,6 +61,8 @@ async def collect(
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(player.play(environment)) for player in players]
+    except BaseExceptionGroup as failures:
+        raise _first(failures) from failures
     finally:
         await batcher.close()
     return [task.result() for task in tasks]
@@ -86,7 +89,7 @@ class _Player:
     async def _generate(self, call: GenerateCall) -> GenerateReply:
         if call.trace not in self._traces:
             self._traces.append(call.trace)
-        prompt = self._conversations.prompt(call.trace, call.messages)
+        prompt = self._prompt(call)
         room = self._sampling.seq_len - len(prompt)
         wanted = min(call.max_tokens or self._sampling.max_tokens, self._sampling.max_tokens, room)
         if wanted <= 0:
@@ -104,6 +107,12 @@ class _Player:
             prompt_tokens=len(prompt),
             completion_tokens=len(completion.tokens),
         )
+
+    def _prompt(self, call: GenerateCall) -> tuple[int, ...]:
+        try:
+            return self._conversations.prompt(call.trace, call.messages)
+        except UserError as error:  # the chat template refuses the environment's messages
+            raise GenerateRefused(str(error)) from error
 
     def _sort_key(self, trace: str) -> tuple[int, int, int, int]:
         return (
@@ -131,6 +140,14 @@ class _Player:
             branches=self._conversations.branches(trace.id),
             replies=self._conversations.replies(trace.id),
         )
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first fault itself: the others only followed from it."""
+    first: BaseException = failures
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
 
 
 def _error(finished: EnvironmentRollout, trained: Sequence[TraceResult]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainsmith import jail
 from trainsmith.config.jail import JailConfig
 from trainsmith.jail.border import Environment, TimeLimits, open_environment
-from trainsmith.jail.border.environment import MAX_TURNS
+from trainsmith.jobs.limits import MAX_TURNS
 from trainsmith.jobs.resolution import ResolvedJob
 from trainsmith.jobs.schema import AuthorConfig
 
@@ -24,17 +24,16 @@ def open_job_environment(
         jail=jail.choose(config.kind),
         times=time_limits(job.config),
         workers=config.workers,
-        max_turns=min(job.config.source.env.agent.max_turns or MAX_TURNS, MAX_TURNS),
+        max_turns=job.config.source.env.agent.max_turns or MAX_TURNS,
     )
 
 
 def time_limits(config: AuthorConfig) -> TimeLimits:
-    """trainsmith's limits, lowered to the author's own where those are stricter."""
+    """The border's limits, or the author's; `jobs.honours` has seen to it that those are within ours."""
     ours, author = TimeLimits(), config.source.env.agent.timeout
-    hooks = [limit for limit in (author.setup, author.finalize, author.scoring) if limit is not None]
     return ours.model_copy(
         update={
-            "hook_seconds": min([ours.hook_seconds, *hooks]),
-            "rollout_seconds": min(ours.rollout_seconds, author.rollout or ours.rollout_seconds),
+            "hook_seconds": author.scoring or author.setup or author.finalize or ours.hook_seconds,
+            "rollout_seconds": author.rollout or ours.rollout_seconds,
         }
     )

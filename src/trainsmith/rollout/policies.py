@@ -73,6 +73,12 @@ class Policies:
                 self._loaded[base] = await self.call(lambda: self._load(base))
             return self._loaded[base]
 
+    async def tokenizer(self, base: str) -> ChatTokenizer:
+        """The tokenizer of a base model, without its weights."""
+        if base in self._loaded:
+            return self._loaded[base].tokenizer
+        return await self.call(lambda: self._load_tokenizer(base))
+
     async def call(self, function: Callable[[], T]) -> T:
         """Run a blocking function on the torch thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
@@ -82,8 +88,16 @@ class Policies:
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._loaded.clear()
 
+    def _fetch(self, base: str) -> Path:
+        return bases.fetch(base, progress=lambda text: self._listen(Progress(Phase.FETCH, text)))
+
+    def _load_tokenizer(self, base: str) -> ChatTokenizer:
+        from trainsmith.engine.chat import ChatTokenizer
+
+        return ChatTokenizer.load(self._fetch(base))
+
     def _load(self, base: str) -> LoadedPolicy:
-        directory = bases.fetch(base, progress=lambda text: self._listen(Progress(Phase.FETCH, text)))
+        directory = self._fetch(base)
         from trainsmith.engine.policy import Policy  # torch is imported on its own thread, on first use
 
         policy = Policy.load(directory, device=self._config.device, dtype=self._config.dtype)

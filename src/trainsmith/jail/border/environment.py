@@ -29,10 +29,10 @@ from trainsmith.jail.border.records import (
 )
 from trainsmith.jail.border.worker import messages as wire
 from trainsmith.jail.limits import JailLimits
+from trainsmith.jobs.limits import MAX_TURNS
 from trainsmith.records import Message
 
 MAX_TASKS = 100_000
-MAX_TURNS = 64
 
 
 class Environment:
