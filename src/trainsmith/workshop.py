@@ -19,12 +19,28 @@ from trainsmith.grading.grader import summary
 from trainsmith.ledger import Ledger
 from trainsmith.pool.evaluator import Evaluator
 from trainsmith.pool.local import LocalPool
-from trainsmith.probe.services import ProbeServices, PromptTokenizer
+from trainsmith.probe.services import ProbeServices
 from trainsmith.progress import Listener, Phase, Progress, silent
 from trainsmith.records import BaselineScore, JobResult, ProbeReport, Task
-from trainsmith.rollout.policies import LoadedPolicy, Policies
+from trainsmith.rollout.policies import Policies
 from trainsmith.runs import RunDirectory
 from trainsmith.trainers.embedded import EmbeddedTrainer
+
+
+async def probe_job(
+    config: RunConfig, policies: Policies, folder: Path, task: Task, listen: Listener = silent
+) -> ProbeReport:
+    """Check a job in the jail, and with a few samples of its base model. Writes nothing."""
+    listen(Progress(Phase.PROBE, "checking the job"))
+    services = ProbeServices(
+        jail=jail.choose(config.jail.kind),
+        tokenizer=policies.tokenizer,
+        policy=policies.untrained,
+        context=lambda base: bases.get(base).context,
+        trainer=config.trainer.type,
+        limits=config.probe,
+    )
+    return await probe.run(folder, task, services)
 
 
 class Workshop:
@@ -61,17 +77,8 @@ class Workshop:
                 workshop.policies.close()
 
     async def probe(self, folder: Path, task: Task) -> ProbeReport:
-        """Check a job in the jail, and with a few samples of its base model."""
-        self.listen(Progress(Phase.PROBE, "checking the job"))
-        services = ProbeServices(
-            jail=jail.choose(self.config.jail.kind),
-            tokenizer=self._tokenizer,
-            policy=self._base_policy,
-            context=lambda base: bases.get(base).context,
-            trainer=self.config.trainer.type,
-            limits=self.config.probe,
-        )
-        return await probe.run(folder, task, services)
+        """See `probe_job`."""
+        return await probe_job(self.config, self.policies, folder, task, self.listen)
 
     async def run_job(self, folder: Path, task: Task, *, seed: int, validation_attempt: int = 1) -> JobResult:
         """Train and grade a job that has passed the probe."""
@@ -85,14 +92,6 @@ class Workshop:
         return tuple(
             BaselineScore(base=each.base, score=summary(each.score, self.config.grading)) for each in scores
         )
-
-    async def _base_policy(self, base: str) -> LoadedPolicy:
-        policy = await self.policies.get(base)
-        await policy.reset()
-        return policy
-
-    async def _tokenizer(self, base: str) -> PromptTokenizer:
-        return await self.policies.tokenizer(base)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class Invocation:
     """What the user typed after `trainsmith`."""
 
     command: str
+    summary: str
+    """What the command does, for its help."""
     arguments: list[str]
     json: bool
     """Print one JSON document on stdout and nothing else there."""
@@ -32,7 +34,8 @@ class Invocation:
 
     def config(self, config: type[C], *, skip: int = 0) -> C:
         """The command's configuration from the arguments after the first `skip` positional ones."""
-        return load(config, self.arguments[skip:], prog=self.prog, description=config.__doc__ or "")
+        arguments = ["--help"] if self.wants_help else self.arguments[skip:]
+        return load(config, arguments, prog=self.prog, description=self.summary)
 
     def positional(self, name: str) -> str:
         """The one positional argument, which comes first."""

@@ -77,7 +77,7 @@ def _run(arguments: list[str]) -> int:
         print(f"trainsmith {trainsmith.__version__}")
         return 0
     command, rest = _find(arguments)
-    invocation = Invocation(command.name, rest, json=_take_flag(rest, "--json"))
+    invocation = Invocation(command.name, command.summary, rest, json=_take_flag(rest, "--json"))
     module = importlib.import_module(f"trainsmith.cli.commands.{command.module}")
     status: int = module.run(invocation)
     return status
@@ -91,7 +91,7 @@ def _find(arguments: list[str]) -> tuple[Command, list[str]]:
             if command.name == name:
                 return command, arguments[words:]
     names = [command.name for command in COMMANDS]
-    near = difflib.get_close_matches(" ".join(arguments[:2]), names, n=1, cutoff=0.5) or [
+    near = difflib.get_close_matches(" ".join(arguments[:2]), names, n=1, cutoff=0.65) or [
         name for name in names if name.startswith(arguments[0])
     ]
     fix = f"did you mean `trainsmith {near[0]}`?" if near else "see `trainsmith --help`"

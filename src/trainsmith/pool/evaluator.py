@@ -40,8 +40,7 @@ class Evaluator:
             listen(
                 Progress(Phase.BASELINE, f"scoring untrained {base} on {task.evaluation.items} hidden items")
             )
-            policy = await self._policies.get(base)
-            await policy.reset()
+            policy = await self._policies.untrained(base)
             return await self._grade(policy, task, f"{base}@{bases.get(base).revision}")
 
         return await baselines(keys, self._ledger.scores, measure)

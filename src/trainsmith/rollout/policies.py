@@ -73,6 +73,12 @@ class Policies:
                 self._loaded[base] = await self.call(lambda: self._load(base))
             return self._loaded[base]
 
+    async def untrained(self, base: str) -> LoadedPolicy:
+        """The policy of a base model with the base's own weights."""
+        policy = await self.get(base)
+        await policy.reset()
+        return policy
+
     async def tokenizer(self, base: str) -> ChatTokenizer:
         """The tokenizer of a base model, without its weights."""
         if base in self._loaded:

@@ -47,8 +47,7 @@ class EmbeddedTrainer:
     async def train(self, order: TrainOrder) -> TrainOutcome:
         """Train; see `Trainer.train`."""
         began = time.monotonic()
-        policy = await self._policies.get(order.job.base)
-        await policy.reset()
+        policy = await self._policies.untrained(order.job.base)
         metrics = MetricsFile(order.output / METRICS)
         try:
             async with open_job_environment(order.job, order.folder, self._jail) as environment:

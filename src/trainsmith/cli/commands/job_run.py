@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from trainsmith import families
+from trainsmith import families, jobs
 from trainsmith.cli import summaries
 from trainsmith.cli.invocation import Invocation
 from trainsmith.cli.show import shown
@@ -26,6 +26,7 @@ def run(invocation: Invocation) -> int:
 
 async def _run(config: JobConfig, folder: Path) -> JobResult:
     task = families.task(config.task)
+    jobs.load(folder, task, trainer=config.trainer.type)  # what is broken is told before anything is written
     with shown() as listen:
         async with Workshop.open(config, listen) as workshop:
             finished = workshop.pool.finished(workshop.pool.resolve(folder, task, config.seed), task)

@@ -12,7 +12,8 @@ from trainsmith.cli.show import shown
 from trainsmith.config.commands import JobConfig
 from trainsmith.errors import AgentError
 from trainsmith.records import ProbeReport
-from trainsmith.workshop import Workshop
+from trainsmith.rollout.policies import Policies
+from trainsmith.workshop import probe_job
 
 
 def run(invocation: Invocation) -> int:
@@ -27,6 +28,10 @@ def run(invocation: Invocation) -> int:
 
 
 async def _probe(config: JobConfig, folder: Path) -> ProbeReport:
+    task = families.task(config.task)
     with shown() as listen:
-        async with Workshop.open(config, listen) as workshop:
-            return await workshop.probe(folder, families.task(config.task))
+        policies = Policies(config.engine, listen)
+        try:
+            return await probe_job(config, policies, folder, task, listen)
+        finally:
+            policies.close()
