@@ -60,6 +60,20 @@ def _is_amd() -> bool:
 
 
 @contextmanager
+def repeatable(device: str) -> Iterator[None]:
+    """Inside, a GPU adds in a fixed order, so that equal seeds give equal weights. A CPU always does."""
+    if not device.startswith("cuda"):
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@contextmanager
 def reduced_factors(device: torch.device) -> Iterator[None]:
     """Inside, float32 products may round their factors (to bfloat16 or, on a GPU, TF32), not their sums."""
     backends: Any = torch.backends

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from trainsmith.engine.decoder import final_norm, forward_packed
+from trainsmith.engine.device import repeatable
 from trainsmith.engine.head_loss import HeadSums, head_loss, term_logprobs
 from trainsmith.engine.optimiser import clip_gradients, make_optimiser
 from trainsmith.engine.packed_input import pack_input
@@ -70,12 +71,13 @@ class Learner:
         self._trainable.start_gradients()
         if self._dropout_seed is not None:
             torch.manual_seed((self._dropout_seed * 1_000_003 + self.step) % 2**63)
-        for batch in pack(trajectories, self._limit):
-            self._accumulate(batch, 1 / count, sums)
-            packed += len(batch.tree)
-        norm = clip_gradients(self._trainable.tensors, self._optim.max_norm)
-        if math.isfinite(norm):
-            self._advance(lr)
+        with repeatable(self._policy.device):
+            for batch in pack(trajectories, self._limit):
+                self._accumulate(batch, 1 / count, sums)
+                packed += len(batch.tree)
+            norm = clip_gradients(self._trainable.tensors, self._optim.max_norm)
+            if math.isfinite(norm):
+                self._advance(lr)
         return UpdateStats(
             loss=sums.loss / count,
             entropy=sums.entropy / count,

@@ -1,0 +1,83 @@
+"""The engine on a CUDA GPU against itself on the CPU. Skipped where there is none."""
+
+import pytest
+import torch
+
+from trainsmith.engine.learner import Learner
+from trainsmith.engine.policy import Policy
+from trainsmith.engine.records import LossSpec, OptimSpec, SampleRequest, Trajectory
+
+pytestmark = [
+    pytest.mark.component,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU"),
+]
+
+
+def requests(temperature):
+    return [
+        SampleRequest((257, *range(40, 60), 60 + index), 12, temperature, 100 * index + sample)
+        for index in range(4)
+        for sample in range(4)
+    ]
+
+
+def trajectories(policy, temperature=1.0):
+    return [
+        Trajectory(
+            (*request.prompt, *done.tokens),
+            (False,) * len(request.prompt) + (True,) * len(done.tokens),
+            (0.0,) * len(request.prompt) + done.logprobs,
+            1.0 if request.seed % 2 else -1.0,
+            temperature,
+        )
+        for request, done in zip(requests(temperature), policy.sample(requests(temperature)), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama-biases", "qwen2", "qwen3"])
+def test_greedy_tokens_and_logprobs_equal_the_cpus(tiny, kind):
+    """Guards against a device path that computes something else."""
+    directory, _ = tiny(kind)
+    cpu = Policy.load(directory, device="cpu", dtype="float32").sample(requests(0.0))
+    gpu = Policy.load(directory, device="cuda", dtype="float32").sample(requests(0.0))
+    for left, right in zip(cpu, gpu, strict=True):
+        assert left.tokens == right.tokens
+        assert left.logprobs == pytest.approx(right.logprobs, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+def test_an_update_equals_the_cpus(tiny, kind):
+    """Guards against a gradient or an optimiser that differs on the GPU."""
+    directory, _ = tiny(kind)
+    results = []
+    for device in ("cpu", "cuda"):
+        policy = Policy.load(directory, device=device, dtype="float32")
+        batch = trajectories(Policy.load(directory, device="cpu", dtype="float32"))
+        results.append(Learner(policy, OptimSpec("sgd", lr=0.1), LossSpec()).update(batch))
+    assert results[0].loss == pytest.approx(results[1].loss, rel=1e-3, abs=1e-5)
+    assert results[0].grad_norm == pytest.approx(results[1].grad_norm, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sampler_and_learner_agree_after_steps(tiny, dtype):
+    """Guards against sampler and learner drifting apart on the GPU."""
+    policy = Policy.load(tiny("qwen3")[0], device="cuda", dtype=dtype)
+    learner = Learner(policy, OptimSpec(lr=1e-3), LossSpec())
+    for _ in range(5):
+        stats = learner.update(trajectories(policy))
+    assert stats.mismatch_kl < (1e-5 if dtype == "float32" else 1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_same_seeds_give_the_same_weights(tiny, tmp_path, dtype):
+    """Guards against a training run that does not repeat on one GPU."""
+    directory, _ = tiny("llama")
+    files = []
+    for number in range(2):
+        policy = Policy.load(directory, device="cuda", dtype=dtype)
+        learner = Learner(policy, OptimSpec(lr=1e-3), LossSpec())
+        for _ in range(5):
+            learner.update(trajectories(policy))
+        files.append(tmp_path / f"{number}.safetensors")
+        learner.save(files[-1])
+    assert files[0].read_bytes() == files[1].read_bytes()
