@@ -18,8 +18,8 @@ from trainsmith.records import Verdict
 pytestmark = pytest.mark.component
 
 
-def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
 
 
 def test_the_model_is_asked_for_only_when_the_rest_passes(bench) -> None:
@@ -43,13 +43,17 @@ def test_one_probe_tells_of_rl_toml_and_of_the_environment(bench, tmp_path) -> N
 def test_cancelling_ends_the_jail(bench) -> None:
     """Guards against jailed processes that outlive an interrupted probe."""
 
+    before = children()
+
     async def interrupted() -> float:
         task = asyncio.create_task(
             probe.run(
                 bench.job("scoring_waits"), bench.task(), bench.services(limits=ProbeConfig(reply_seconds=60))
             )
         )
-        while not any("trainsmith_worker" in " ".join(p.cmdline()) for p in children() if p.is_running()):
+        while not any(
+            "trainsmith_worker" in " ".join(p.cmdline()) for p in children() - before if p.is_running()
+        ):
             await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         began = time.monotonic()
@@ -59,15 +63,16 @@ def test_cancelling_ends_the_jail(bench) -> None:
         return time.monotonic() - began
 
     assert asyncio.run(interrupted()) < 3
-    assert children() == []
+    assert children() - before == set()
 
 
 def test_a_machine_that_is_far_too_slow_is_no_fault_of_the_job(bench) -> None:
     """Guards against a busy machine that costs an agent its probe."""
+    before = children()
     limits = ProbeConfig(total_seconds=0.5)
     with pytest.raises(MachineError, match="the probe took more than"):
         asyncio.run(probe.run(bench.job("good"), bench.task(), bench.services(limits=limits)))
-    assert children() == []
+    assert children() - before == set()
 
 
 @dataclass(frozen=True)
