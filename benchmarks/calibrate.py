@@ -36,7 +36,7 @@ SECRET = b"the public secret of the calibration"
 SAMPLED = 64
 """Questions that are sampled at temperature 1, eight times each."""
 FILE = Path(families.__file__).with_name("calibration.json")
-PACKAGES = ("torch", "reasoning-gym", "tokenizers")
+PACKAGES = ("torch", "tokenizers")
 CONFIG = GradingConfig()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-COMPARISONS = (("benchmarks.sampling",),)
+COMPARISONS: tuple[tuple[str, ...], ...] = (("benchmarks.sampling",),)
 
 
 def main() -> int:
     """Run all; the exit status is 1 if any failed."""
-    failed = [module for (module, *arguments) in COMPARISONS if _run(module, arguments)]
+    failed = [module for module, *arguments in COMPARISONS if _run(module, arguments)]
     print(f"failed: {', '.join(failed)}" if failed else "all comparisons ran")
     return 1 if failed else 0
 

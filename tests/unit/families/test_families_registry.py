@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "families.md"
     [
         ("strings/last-wrod@0", "strings/last-word@0"),
         ("string/last-word@3", "strings/last-word@3"),
-        ("arithmetic/lmc@1", "arithmetic/lcm@1"),
+        ("arithmetic/pirce@1", "arithmetic/price@1"),
         ("cooking/soup@0", "strings/last-word@0"),
     ],
 )
