@@ -41,9 +41,14 @@ class Invocation:
         """The one positional argument, which comes first."""
         if self.wants_help:
             return ""
-        if not self.arguments or self.arguments[0].startswith(("-", "@")):
+        if not self.has_positional:
             raise UserError(f"{name} is missing", where=self.prog, fix=f"{self.prog} {name} ...")
         return self.arguments[0]
+
+    @property
+    def has_positional(self) -> bool:
+        """True when the first argument is no flag and no file of settings."""
+        return bool(self.arguments) and not self.arguments[0].startswith(("-", "@"))
 
     @property
     def wants_help(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Command:
 
 COMMANDS = (
     Command("demo", "one episode end to end on this machine: no account, no GPU", "demo"),
-    Command("tasks", "list the tasks, with scores of the untrained bases", "tasks"),
+    Command("tasks", "list the tasks, with scores of the untrained bases; tasks ID shows one brief", "tasks"),
     Command("bases", "list the base models", "bases"),
     Command("job init", "scaffold a job folder: job init DIR --task ID", "job_init"),
     Command("job validate", "probe a job: job validate DIR --task ID", "job_validate"),
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `trainsmith` program; ends the process with the command's exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = _take_flag(arguments, "--debug")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # one way to end
     status = _guarded(arguments, debug)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`trainsmith tasks`: the tasks, with the calibrated scores of the untrained bases."""
+"""`trainsmith tasks [ID]`: the tasks with calibrated scores of the untrained bases, or one task's brief."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from trainsmith import families
 from trainsmith.cli.invocation import Invocation
 from trainsmith.cli.summaries import interval
 from trainsmith.config.commands import ListConfig
+from trainsmith.families.listing import TaskRow
 
 
 def run(invocation: Invocation) -> int:
-    """List one task a kind."""
+    """List one task a kind, or show one task as an author sees it."""
+    if invocation.has_positional:
+        task = families.task(invocation.positional("ID"))
+        invocation.config(ListConfig, skip=1)
+        invocation.answer(task, f"# {task.id}\n\n{task.brief}")
+        return 0
     invocation.config(ListConfig)
     rows = families.listing()
-    lines = []
-    for row in rows:
-        scores = "  ".join(f"{score.base} {interval(score.score)}" for score in row.baselines)
-        lines.append(f"{row.id:<28} {row.tier:<6} {scores or 'not calibrated'}")
-    invocation.answer(rows, "\n".join(lines))
+    invocation.answer(rows, "\n".join(_line(row) for row in rows))
     return 0
+
+
+def _line(row: TaskRow) -> str:
+    scores = "  ".join(f"{score.base} {interval(score.score)}" for score in row.baselines)
+    return f"{row.id:<28} {row.tier:<6} {scores or 'not calibrated'}"
