@@ -17,7 +17,7 @@ class EmbeddedTrainerConfig(Config):
     """Steps in a row without one usable group after which training stops."""
 
     keep_weights: bool = True
-    """Keep the trained weights (about 0.3 GB a job for a 135M model) after they have been graded."""
+    """Keep the trained weights (0.5 GB a job for a 135M model) after they have been graded."""
 
 
 TrainerConfig = EmbeddedTrainerConfig
