@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainsmith.errors import MachineError
+from trainsmith.errors import MachineError, UserError
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
@@ -32,6 +33,18 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     except OSError as error:
         fix = "free disk space or choose another run folder"
         raise MachineError(f"cannot write ({error.strerror})", where=str(path), fix=fix) from error
+
+
+def require_room(place: Path, needed: int, what: str) -> None:
+    """Raise UserError unless `place`, which need not exist yet, has `needed` bytes of free disk for `what`."""
+    existing = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise UserError(
+            f"{free // 2**20} MB are free, {needed // 2**20} MB are needed for {what}",
+            where=str(place),
+            fix="free disk space, or name a folder on another disk",
+        )
 
 
 def complete_lines(path: Path) -> Iterator[str]:

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainsmith import bases, jail, probe
+from trainsmith import bases, jail, paths, probe
 from trainsmith.config.commands import RunConfig
-from trainsmith.files import write_atomic
+from trainsmith.files import require_room, write_atomic
 from trainsmith.grading.grader import summary
 from trainsmith.ledger import Ledger
 from trainsmith.pool.evaluator import Evaluator
@@ -25,6 +25,15 @@ from trainsmith.records import BaselineScore, JobResult, ProbeReport, Task
 from trainsmith.rollout.policies import Policies
 from trainsmith.runs import RunDirectory
 from trainsmith.trainers.embedded import EmbeddedTrainer
+
+JOB_BYTES = 2**30
+"""Room for one job's weights and records, with room to spare."""
+
+
+def require_bases(task: Task) -> None:
+    """Raise UserError if the task's bases must still be fetched and there is no room for them."""
+    if not all(bases.cached(base) for base in task.bases):
+        require_room(paths.cache_dir(), bases.NEEDED_BYTES, "the model cache (TRAINSMITH_CACHE)")
 
 
 async def probe_job(
@@ -68,6 +77,7 @@ class Workshop:
     async def open(cls, config: RunConfig, listen: Listener = silent) -> AsyncIterator[Workshop]:
         """Open or make the run directory. Models are loaded when they are first needed."""
         run = RunDirectory.named(config.run, config.runs)
+        require_room(run.root, JOB_BYTES, "a job (--runs)")
         with Ledger.open(run.root) as ledger:
             write_atomic(run.config, config.model_dump_json(indent=1) + "\n")
             workshop = cls(config, run, ledger, listen)

@@ -26,7 +26,7 @@ from trainsmith.errors import MachineError
 
 Progress = Callable[[str], None]
 
-_NEEDED_BYTES = 800 * 2**20
+NEEDED_BYTES = 800 * 2**20
 """Wheel, GGUF file and converted model of a 135M base side by side, with room to spare."""
 
 
@@ -117,9 +117,9 @@ def _remove_drafts(directory: Path) -> None:
 
 def _check_space(parent: Path) -> None:
     free = shutil.disk_usage(parent).free
-    if free < _NEEDED_BYTES:
+    if free < NEEDED_BYTES:
         raise MachineError(
-            f"{free // 2**20} MB free, {_NEEDED_BYTES // 2**20} MB needed for the model cache",
+            f"{free // 2**20} MB free, {NEEDED_BYTES // 2**20} MB needed for the model cache",
             where=str(parent),
             fix="free some space, or set TRAINSMITH_CACHE to another disk",
         )

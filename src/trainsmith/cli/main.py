@@ -67,7 +67,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
     except TrainsmithError as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print("error: " + "; ".join(str(error).splitlines()), file=sys.stderr)
         return 2 if isinstance(error, UserError | AgentError) else 1
 
 

@@ -71,3 +71,21 @@ def test_an_initialised_job_loads(tmp_path: Path) -> None:
     assert job.base in families.task(TASK).bases
     again = trainsmith("job", "init", "mine", "--task", TASK, cwd=tmp_path)
     assert again.returncode == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to mount a small disk")
+def test_a_full_disk_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    """Guards against a job that trains for minutes and then cannot be kept."""
+    small = tmp_path / "small"
+    small.mkdir()
+    trainsmith("job", "init", "mine", "--task", TASK, "--start", "reference", cwd=tmp_path)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)], check=True)
+    try:
+        for setting in (("--runs", str(small)), ()):
+            cache = {} if setting else {"TRAINSMITH_CACHE": str(small)}
+            done = trainsmith("job", "run", "mine", "--task", TASK, *setting, cwd=tmp_path, **cache)
+            assert done.returncode == 2, done.stderr
+            assert "MB are free" in done.stderr
+            assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)

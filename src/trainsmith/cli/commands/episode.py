@@ -20,7 +20,7 @@ from trainsmith.ledger.ledger import LOCKS
 from trainsmith.progress import Listener, Phase, Progress
 from trainsmith.records import EpisodeRecord, Start, Status, Task
 from trainsmith.seeds import derive
-from trainsmith.workshop import TaskServices, Workshop
+from trainsmith.workshop import TaskServices, Workshop, require_bases
 
 
 def run(invocation: Invocation) -> int:
@@ -46,6 +46,7 @@ async def _play(config: EpisodeConfig, listen: Listener) -> EpisodeRecord:
     task = families.task(config.task)
     agent = agents.create(config.agent, task)
     identity = episode_id(config, task)
+    require_bases(task)
     async with Workshop.open(config, listen) as workshop, _alone(workshop, identity):
         finished = workshop.ledger.episodes.begin(identity, task=task.id, agent=config.agent)
         if finished is not None:

@@ -12,7 +12,7 @@ from trainsmith.cli.show import shown
 from trainsmith.config.commands import JobConfig
 from trainsmith.errors import AgentError
 from trainsmith.records import JobResult, Status
-from trainsmith.workshop import Workshop
+from trainsmith.workshop import Workshop, require_bases
 
 
 def run(invocation: Invocation) -> int:
@@ -27,6 +27,7 @@ def run(invocation: Invocation) -> int:
 async def _run(config: JobConfig, folder: Path) -> JobResult:
     task = families.task(config.task)
     jobs.load(folder, task, trainer=config.trainer.type)  # what is broken is told before anything is written
+    require_bases(task)
     with shown() as listen:
         async with Workshop.open(config, listen) as workshop:
             finished = workshop.pool.finished(workshop.pool.resolve(folder, task, config.seed), task)

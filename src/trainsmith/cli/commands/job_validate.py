@@ -13,7 +13,7 @@ from trainsmith.config.commands import JobConfig
 from trainsmith.errors import AgentError
 from trainsmith.records import ProbeReport
 from trainsmith.rollout.policies import Policies
-from trainsmith.workshop import probe_job
+from trainsmith.workshop import probe_job, require_bases
 
 
 def run(invocation: Invocation) -> int:
@@ -29,6 +29,7 @@ def run(invocation: Invocation) -> int:
 
 async def _probe(config: JobConfig, folder: Path) -> ProbeReport:
     task = families.task(config.task)
+    require_bases(task)
     with shown() as listen:
         policies = Policies(config.engine, listen)
         try:
