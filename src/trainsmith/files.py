@@ -36,7 +36,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def require_room(place: Path, needed: int, what: str) -> None:
-    """Raise UserError unless `place`, which need not exist yet, has `needed` bytes of free disk for `what`."""
+    """Raise UserError unless `place`, which need not exist yet, has `needed` free bytes for `what`."""
     existing = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if free < needed:

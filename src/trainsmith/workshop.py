@@ -66,6 +66,7 @@ class Workshop:
             run,
             ledger,
             self.evaluator,
+            self.policies.exclusive,
             EmbeddedTrainer(config.trainer, self.policies, config.jail),
             trainer_name=config.trainer.type,
             keep_weights=config.trainer.keep_weights,
@@ -88,7 +89,8 @@ class Workshop:
 
     async def probe(self, folder: Path, task: Task) -> ProbeReport:
         """See `probe_job`."""
-        return await probe_job(self.config, self.policies, folder, task, self.listen)
+        async with self.policies.exclusive:
+            return await probe_job(self.config, self.policies, folder, task, self.listen)
 
     async def run_job(self, folder: Path, task: Task, *, seed: int, validation_attempt: int = 1) -> JobResult:
         """Train and grade a job that has passed the probe."""
@@ -98,7 +100,8 @@ class Workshop:
 
     async def baseline_scores(self, task: Task) -> tuple[BaselineScore, ...]:
         """The task's untrained bases with their hidden scores."""
-        scores = await self.evaluator.bases(task, self.listen)
+        async with self.policies.exclusive:
+            scores = await self.evaluator.bases(task, self.listen)
         return tuple(
             BaselineScore(base=each.base, score=summary(each.score, self.config.grading)) for each in scores
         )

@@ -29,6 +29,8 @@ class ResolvedJob(Record):
 
     identity: str
     """sha256 in hex; the same identity is never trained twice."""
+    recipe: str
+    """The same without the seed: what the seeds of one configuration have in common."""
     task: str
     trainer: TrainerName
     seed: int
@@ -53,6 +55,7 @@ def resolve(
     config = complete(job.config)
     return ResolvedJob(
         identity=_identity(config, job.files, base_revision, task.id, trainer, seed),
+        recipe=_identity(config, job.files, base_revision, task.id, trainer, None),
         task=task.id,
         trainer=cast(TrainerName, trainer),  # `honours` refuses other names
         seed=seed,
@@ -67,7 +70,12 @@ def resolve(
 
 
 def _identity(
-    config: AuthorConfig, files: tuple[FileDigest, ...], revision: str, task: str, trainer: str, seed: int
+    config: AuthorConfig,
+    files: tuple[FileDigest, ...],
+    revision: str,
+    task: str,
+    trainer: str,
+    seed: int | None,
 ) -> str:
     parts = {
         "format": _FORMAT,

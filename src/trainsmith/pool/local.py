@@ -51,6 +51,7 @@ class LocalPool:
         run: RunDirectory,
         ledger: Ledger,
         evaluator: Evaluator,
+        exclusive: asyncio.Lock,
         trainer: Trainer,
         *,
         trainer_name: str,
@@ -64,7 +65,7 @@ class LocalPool:
         self._trainer_name = trainer_name
         self._keep_weights = keep_weights
         self._rewards = rewards
-        self._machine = asyncio.Lock()
+        self._exclusive = exclusive
 
     def resolve(self, job_dir: Path, task: Task, seed: int) -> ResolvedJob:
         """The job as it would be trained. Raises JobError for a job that may not be."""
@@ -80,11 +81,11 @@ class LocalPool:
         """
         queued = time.monotonic()
         resolved = self.resolve(job_dir, task, seed)
-        claim = await self._claim(resolved)
+        claim = await self._claim(resolved, listen)
         if isinstance(claim, JobResult):
             return self._rewarded(claim, task, validation_attempt)
         with claim:
-            async with self._machine:
+            async with self._exclusive:
                 result = await self._execute(
                     claim, resolved, job_dir, task, time.monotonic() - queued, listen
                 )
@@ -102,11 +103,15 @@ class LocalPool:
     def _resolve(self, job: Job, task: Task, seed: int) -> ResolvedJob:
         return resolve(job, task, bases.get(job.base).revision, self._trainer_name, seed)
 
-    async def _claim(self, resolved: ResolvedJob) -> Claim | JobResult:
+    async def _claim(self, resolved: ResolvedJob, listen: Listener) -> Claim | JobResult:
+        told = False
         while True:
-            claim = self._ledger.jobs.claim(resolved.identity)
+            claim = self._ledger.jobs.claim(resolved.identity, recipe=resolved.recipe)
             if not isinstance(claim, Held):
                 return claim
+            if not told:
+                listen(Progress(Phase.TRAIN, f"waiting: {claim.owner} runs this very job"))
+                told = True
             await asyncio.sleep(POLL_SECONDS)
 
     async def _execute(

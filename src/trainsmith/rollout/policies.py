@@ -60,6 +60,8 @@ class Policies:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="torch")
         self._loaded: dict[str, LoadedPolicy] = {}
         self._lock = asyncio.Lock()
+        self.exclusive = asyncio.Lock()
+        """Held by whoever needs a policy's weights to stay as they are: a probe, a job, a grading."""
 
     @property
     def engine(self) -> str:

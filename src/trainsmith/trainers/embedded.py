@@ -124,7 +124,11 @@ class _Run:
                 return Status.TIMEOUT, spent
             if self.silent_steps >= self.config.no_signal_steps:
                 return self._no_signal()
-            if fault := await self._step():
+            try:
+                fault = await self._step()
+            except EnvironmentFailed as error:
+                fault = str(error)
+            if fault:
                 return Status.FAILED, fault
         return (Status.OK, "") if self.updates else self._no_signal()
 

@@ -15,12 +15,15 @@ from trainsmith.config.commands import EpisodeConfig
 from trainsmith.episode.driver import run_episode
 from trainsmith.episode.trace import Turn
 from trainsmith.errors import UserError
-from trainsmith.ledger import EpisodeState, FileLock
+from trainsmith.ledger import FileLock
 from trainsmith.ledger.ledger import LOCKS
 from trainsmith.progress import Listener, Phase, Progress
 from trainsmith.records import EpisodeRecord, Start, Status, Task
 from trainsmith.seeds import derive
 from trainsmith.workshop import TaskServices, Workshop, require_bases
+
+ATTEMPTS = 2
+"""A void episode is played once more."""
 
 
 def run(invocation: Invocation) -> int:
@@ -44,40 +47,48 @@ def play(config: EpisodeConfig) -> EpisodeRecord:
 
 async def _play(config: EpisodeConfig, listen: Listener) -> EpisodeRecord:
     task = families.task(config.task)
-    agent = agents.create(config.agent, task)
+    agents.create(config.agent, task)  # an unknown name is told before anything is written
     identity = episode_id(config, task)
     require_bases(task)
     async with Workshop.open(config, listen) as workshop, _alone(workshop, identity):
-        finished = workshop.ledger.episodes.begin(identity, task=task.id, agent=config.agent)
-        if finished is not None:
-            return finished
-        record = await run_episode(
-            identity,
-            task,
-            agent,
-            TaskServices(workshop, task, training_seed(config, identity)),
-            workshop.run.episode(identity),
-            start=Start(config.start),
-            watcher=lambda turn: listen(Progress(Phase.AGENT, _said(turn))),
-        )
-        workshop.ledger.episodes.finish(record)
+        for _ in range(ATTEMPTS):
+            record = await _attempt(config, workshop, task, identity)
+            if record.status is not Status.VOID:
+                break
         return record
+
+
+async def _attempt(config: EpisodeConfig, workshop: Workshop, task: Task, identity: str) -> EpisodeRecord:
+    """One beginning of the episode; what an earlier one left is cleared away.
+
+    Finished jobs are in the ledger, so that beginning again trains nothing twice.
+    """
+    finished = workshop.ledger.episodes.begin(identity, task=task.id, agent=config.agent)
+    if finished is not None:
+        return finished
+    shutil.rmtree(workshop.run.episode(identity), ignore_errors=True)
+    record = await run_episode(
+        identity,
+        task,
+        agents.create(config.agent, task),
+        TaskServices(workshop, task, training_seed(config, identity)),
+        workshop.run.episode(identity),
+        start=Start(config.start),
+        reward_config=config.reward,
+        watcher=lambda turn: workshop.listen(Progress(Phase.AGENT, _said(turn))),
+    )
+    workshop.ledger.episodes.finish(record)
+    return record
 
 
 @asynccontextmanager
 async def _alone(workshop: Workshop, episode: str) -> AsyncIterator[None]:
-    """Hold the episode against other processes, and clear away what a dead one left of it.
-
-    Its finished jobs are in the ledger, so that playing it again trains nothing twice.
-    """
+    """Hold the episode against other processes."""
     lock = FileLock.take(workshop.run.root / LOCKS / f"{episode}.lock")
     if lock is None:
         fix = "wait for it, or give --repeat another number"
         raise UserError("another process plays this episode", where=episode, fix=fix)
     try:
-        row = workshop.ledger.episodes.row(episode)
-        if row is None or row.state is not EpisodeState.FINISHED:
-            shutil.rmtree(workshop.run.episode(episode), ignore_errors=True)
         yield
     finally:
         lock.release()
