@@ -14,7 +14,7 @@ import select
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,7 +107,7 @@ class Bubblewrap:
             *_mount({Path(ROOT, item.name): item.source for item in command.folders}),
             *(part for group in command.files for part in _room(group)),
             *("--perms", "1777", "--size", str(command.limits.disk_bytes), "--tmpfs", f"{ROOT}/tmp"),
-            *("--symlink", f"{ROOT}/tmp", "/tmp"),
+            *_usual_scratch(interpreter.needs),
             *("--remount-ro", "/", "--chdir", f"{ROOT}/tmp", "--info-fd", str(info)),
         ]
         return options, enter_argv(command, spec, ROOT, interpreter)
@@ -141,6 +141,15 @@ def _mount(sources: Mapping[Path, Path]) -> list[str]:
             parts += ["--perms", "0755", "--dir", str(parent)]
         parts += ["--ro-bind", str(source), str(target)]
     return parts
+
+
+def _usual_scratch(mounted: Iterable[Path]) -> list[str]:
+    """`/tmp` as another name of the scratch folder, unless Python itself lies in there.
+
+    Then it is a folder that cannot be written; `TMPDIR` names the scratch folder in any case.
+    """
+    below = any(path.is_relative_to("/tmp") for path in mounted)
+    return [] if below else ["--symlink", f"{ROOT}/tmp", "/tmp"]
 
 
 def _room(group: Files) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -166,3 +167,19 @@ def test_a_jail_that_cannot_start_is_the_machines_fault(bubblewrap, tmp_path):
     with pytest.raises(MachineError) as caught:
         asyncio.run(use())
     assert not isinstance(caught.value, EnvironmentFailed)
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm", "/var/tmp"])
+def test_python_may_lie_in_a_folder_for_temporary_files(bubblewrap, place):
+    """Guards against a clone in /tmp, whose virtual environment no jail can mount."""
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "seen").write_text("here")
+        python = dataclasses.replace(
+            bubblewrap.interpreter, needs=(*bubblewrap.interpreter.needs, Path(folder))
+        )
+        script = f"cat {folder}/seen; echo x > $TMPDIR/mine && echo scratch; echo x > {folder}/seen"
+        end = run(dataclasses.replace(bubblewrap, interpreter=python), Command(("/bin/sh", "-c", script)))
+        assert "herescratch" in end.output
+        assert end.status != 0
+        assert Path(folder, "seen").read_text() == "here"
