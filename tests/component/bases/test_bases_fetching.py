@@ -117,7 +117,7 @@ def test_a_killed_fetch_leaves_nothing_that_looks_whole(cache, source):
 
 def test_a_full_disk_is_named(cache, cut, monkeypatch):
     """Guards against a draft that fills the disk before anybody says so."""
-    monkeypatch.setattr(fetching, "_NEEDED_BYTES", 2**62)
+    monkeypatch.setattr(fetching, "NEEDED_BYTES", 2**62)
     with pytest.raises(MachineError, match="MB free"):
         fetching.fetch("cut")
 
