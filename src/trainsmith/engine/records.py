@@ -16,6 +16,11 @@ class SampleRequest:
     """0 is greedy."""
     seed: int
     """Seeds this row alone: the same request gives the same tokens in any batch, up to rounding."""
+    top_p: float = 1.0
+    top_k: int = 0
+    stop_tokens: tuple[int, ...] | None = None
+    stop_strings: tuple[str, ...] = ()
+    prompt_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class Completion:
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     finish: Literal["stop", "length"]
+    prompt_logprobs: tuple[float | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
