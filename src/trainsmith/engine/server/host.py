@@ -160,6 +160,10 @@ class ModelHost:
         await self._with_models(_LOADING, lambda models: models.check_saved(directory))
         return str(directory)
 
+    async def release(self, version: str) -> None:
+        """Read a version anew when it is next sampled from, since its directory was written to."""
+        await self._with_models(version, lambda models: models.samplers.drop(version))
+
     async def drop(self, name: str) -> None:
         """End a training run, or let go of a version of weights; neither need exist. Rows of it fail."""
         await self._with_models(name, lambda models: models.drop(name))

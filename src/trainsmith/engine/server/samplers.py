@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from trainsmith.engine.records import Completion, SampleRequest
 from trainsmith.engine.server.listening import Receiver
 from trainsmith.engine.server.whole_sampler import Ticket, WholeSampler
+from trainsmith.errors import UserError
 
 LOADED = 8
 """Versions kept in memory, beside those that are being sampled."""
@@ -95,7 +96,7 @@ class Samplers:
         """Let a version go; its rows fail."""
         version = self._versions.pop(weights, None)
         for row in list(version.rows) if version else ():
-            row.on_failed(LookupError("these weights were deleted"))
+            row.on_failed(UserError("these weights were deleted", where=weights))
 
     def _version(self, weights: Weights) -> _Version:
         if weights not in self._versions:
