@@ -16,6 +16,7 @@ from trainsmith.config.serve import ServeConfig
 from trainsmith.engine.server.access_token import access_token
 from trainsmith.engine.server.app import make_app
 from trainsmith.engine.server.host import ModelHost
+from trainsmith.engine.server.openai.service import OpenAiService
 from trainsmith.engine.server.served import Served
 from trainsmith.engine.server.store import Store
 from trainsmith.engine.server.tinker.service import TinkerService
@@ -57,7 +58,7 @@ async def _run(
     served: Served, config: ServeConfig, token: str, listener: socket.socket, ready: Callable[[], None]
 ) -> None:
     tinker = TinkerService(served, idle_seconds=config.idle_seconds, body_limit=config.body_limit)
-    app = make_app(tinker.routes(), token, config.body_limit)
+    app = make_app([*tinker.routes(), *OpenAiService(served).routes()], token, config.body_limit)
     server = _Server(
         uvicorn.Config(
             app,
