@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,23 +84,38 @@ class Store:
 
     def put_sampler(self, sampler: SamplerRecord) -> None:
         """Write or replace."""
-        self._write(self._root / "samplers" / f"{file_name(sampler.id)}.json", sampler)
+        self._write(self._sampler_file(sampler.id), sampler)
 
     def sampler(self, sampler: str) -> SamplerRecord:
         """One sampling session."""
         if not is_sampler(sampler):
             raise HttpError(404, f"there is no sampling session {sampler!r}")
-        file = self._root / "samplers" / f"{file_name(sampler)}.json"
-        return self._read(file, SamplerRecord, f"sampling session {sampler}")
+        return self._read(self._sampler_file(sampler), SamplerRecord, f"sampling session {sampler}")
 
     def samplers(self, session: str) -> list[SamplerRecord]:
         """Those of one session."""
         files = (self._root / "samplers").glob(f"{session}_*.json") if is_session(session) else ()
         return [each for each in (self._peek(file, SamplerRecord) for file in files) if each]
 
+    def touch(self, sampler: SamplerRecord) -> None:
+        """Note that a sampling session is in use."""
+        self._sampler_file(sampler.id).touch()
+
+    def unnamed_of(self, run: str) -> list[SamplerRecord]:
+        """Sampling sessions over unnamed weights of a run, the least recently used first."""
+        folder = f"{file_name(run)}/"
+        found = [each for each in self.samplers(run.partition(":")[0]) if each.folder.startswith(folder)]
+        return sorted(found, key=lambda each: self._sampler_file(each.id).stat().st_mtime)
+
+    def forgotten(self, seconds: float) -> list[SamplerRecord]:
+        """Sampling sessions that nobody has used for longer."""
+        files = (self._root / "samplers").glob("*.json")
+        old = [file for file in files if time.time() - file.stat().st_mtime > seconds]
+        return [each for each in (self._peek(file, SamplerRecord) for file in old) if each]
+
     def drop_sampler(self, sampler: SamplerRecord) -> Path | None:
         """Forget a sampling session; the directory of its unnamed weights, which are gone then."""
-        file = self._root / "samplers" / f"{file_name(sampler.id)}.json"
+        file = self._sampler_file(sampler.id)
         file.unlink(missing_ok=True)
         if not sampler.folder:
             return None
@@ -160,6 +176,9 @@ class Store:
             if self._peek(file, CheckpointRecord) and not self._valid(file):
                 self._remove(file.parent)
                 yield file.parent
+
+    def _sampler_file(self, sampler: str) -> Path:
+        return self._root / "samplers" / f"{file_name(sampler)}.json"
 
     def _valid(self, file: Path) -> CheckpointRecord | None:
         found = self._peek(file, CheckpointRecord)

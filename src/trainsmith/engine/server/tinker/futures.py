@@ -33,7 +33,7 @@ class Payload:
 
 def json_payload(document: dict[str, object]) -> Payload:
     """An answer in JSON."""
-    return Payload(json.dumps(document).encode())
+    return Payload(json.dumps(document, allow_nan=False).encode())
 
 
 def protobuf_payload(content: bytes) -> Payload:

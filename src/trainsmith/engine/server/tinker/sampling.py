@@ -111,6 +111,7 @@ class Sampling:
             return self._served.weights(body.model_path or body.base_model or self._served.host.base)
         record = self._served.store.sampler(body.sampling_session_id)
         if record.folder and record.base == self._served.host.base:
+            self._served.store.touch(record)
             return str(self._served.store.unnamed(record))
         return self._served.weights(record.path or record.base)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 
 from starlette.routing import Route
 
@@ -18,6 +20,10 @@ from trainsmith.engine.server.tinker.training import Training
 
 PREFIX = "/api/v1"
 UPKEEP_SECONDS = 5.0
+TIDY_SECONDS = 600.0
+"""Between two looks at the disk."""
+FORGOTTEN_SECONDS = 7 * 86400.0
+"""Sampling sessions that are not used for longer are dropped, with weights that have no name."""
 
 
 class TinkerService:
@@ -35,10 +41,14 @@ class TinkerService:
 
     async def upkeep(self) -> None:
         """Free what is idle, fetched or expired, again and again."""
+        tidied = -math.inf
         while True:
             await asyncio.sleep(self._period)
             try:
                 await self._free()
+                if time.monotonic() - tidied > TIDY_SECONDS:
+                    tidied = time.monotonic()
+                    await self._tidy()
             except Exception:  # noqa: BLE001 - the next round tries again
                 log.exception("upkeep failed")
 
@@ -53,5 +63,11 @@ class TinkerService:
             log.warning("the session %s is idle: its training runs are dropped", session)
             for run in context.end_session(session):
                 await context.served.host.drop(run)
-        for directory in await asyncio.to_thread(list, context.served.store.expired()):
-            await context.served.host.drop(str(directory))
+
+    async def _tidy(self) -> None:
+        served = self._context.served
+        for directory in await asyncio.to_thread(list, served.store.expired()):
+            await served.host.drop(str(directory))
+        for sampler in await asyncio.to_thread(served.store.forgotten, FORGOTTEN_SECONDS):
+            if gone := served.store.drop_sampler(sampler):
+                await served.host.drop(str(gone))

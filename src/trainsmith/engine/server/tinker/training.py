@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
@@ -33,6 +34,8 @@ from trainsmith.errors import UserError
 
 ALPHA = 32.0
 """Tinker's LoRA alpha, whatever the rank."""
+UNNAMED_KEPT = 16
+"""Weights without a name that a run keeps: the least recently sampled go first."""
 
 
 class Training:
@@ -128,7 +131,8 @@ class Training:
         async def work() -> Payload:
             stats = await self._served.host.optim_step(run.record.id, adam)
             metrics = {"grad_norm": stats.grad_norm, "step_taken": float(stats.taken), "lr": stats.lr}
-            return json_payload({"metrics": metrics})
+            # JSON has no infinity: a norm that is not finite is left out, and no step taken.
+            return json_payload({"metrics": {k: v for k, v in metrics.items() if math.isfinite(v)}})
 
         return self._in_turn(run, body.seq_id, work)
 
@@ -265,6 +269,9 @@ class Training:
         )
         await self._served.host.snapshot(run.id, store.unnamed(sampler))
         store.put_sampler(sampler)
+        for old in store.unnamed_of(run.id)[:-UNNAMED_KEPT]:
+            if directory := store.drop_sampler(old):
+                await self._served.host.drop(str(directory))
         return sampler
 
     def _checkpoint(self, path: TinkerPath) -> CheckpointRecord:
