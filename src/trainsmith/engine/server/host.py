@@ -17,7 +17,7 @@ Not here: protocols, sessions, what the directories are called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -104,7 +104,7 @@ class ModelHost:
 
     async def stream(
         self, weights: str | None, request: SampleRequest
-    ) -> AsyncIterator[tuple[int, float] | Completion]:
+    ) -> AsyncGenerator[tuple[int, float] | Completion]:
         """Each token with its logprob as it is sampled, then the completion. Closing ends the row.
 
         Raises UserError for a request that cannot be served.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -61,7 +61,7 @@ class Chat:
     async def _plan(self, body: ChatRequest) -> _Plan:
         check_logprobs(body)
         tools, conversation = offered(body), turns(body.messages)
-        weights = await self._names.weights(body.model)
+        weights = self._names.weights(body.model)
         tokenizer = self._host.tokenizer
         # A long prompt takes a while, in which other clients are answered.
         prompt = await asyncio.to_thread(tokenizer.encode_conversation, conversation, tools)
@@ -97,7 +97,7 @@ class Chat:
             details["token_ids"] = list(tokens)
         return details
 
-    async def _events(self, plan: _Plan) -> AsyncIterator[Json]:
+    async def _events(self, plan: _Plan) -> AsyncGenerator[Json]:
         for index in range(len(plan.samples)):
             yield self._chunk(plan, index, {"role": "assistant", "content": ""}, first=True)
         count = 0

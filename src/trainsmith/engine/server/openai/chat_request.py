@@ -80,7 +80,7 @@ class ChatRequest(Options):
 
 
 def offered(request: ChatRequest) -> tuple[Tool, ...]:
-    """The tools that the model may call. Raises Refused for a forced call, which the engine cannot promise."""
+    """The tools that the model may call. Raises Refused for a forced call: none can be promised."""
     choice = request.tool_choice
     if choice not in (None, "none", "auto"):
         what = "only tool_choice 'auto' and 'none' are served here: a call cannot be forced"

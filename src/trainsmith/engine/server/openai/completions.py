@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -78,7 +78,7 @@ class Completions:
         return JSONResponse(plan.head | {"choices": choices, "usage": wire.usage(plan.read, count)})
 
     async def _plan(self, body: CompletionRequest) -> _Plan:
-        weights = await self._names.weights(body.model)
+        weights = self._names.weights(body.model)
         stops, context = self._host.tokenizer.stop_tokens, self._host.context
         samples = [
             sample
@@ -103,9 +103,9 @@ class Completions:
     def _whole(self, plan: _Plan, index: int, completion: Completion) -> Json:
         reply = Reply(self._host.tokenizer, Reading(plan.request.stop)).read(completion.tokens)
         finish = reply.ended(completion.finish)
-        return self._choice(plan, index, reply.content, completion.tokens, completion.logprobs, finish)
+        return self._choice(plan, index, (reply.content, 0), completion.tokens, completion.logprobs, finish)
 
-    async def _events(self, plan: _Plan) -> AsyncIterator[Json]:
+    async def _events(self, plan: _Plan) -> AsyncGenerator[Json]:
         count = 0
         replies = [Reply(self._host.tokenizer, Reading(plan.request.stop)) for _ in plan.samples]
         async with aclosing(interleaved(self._host, plan.weights, plan.samples)) as items:
@@ -113,12 +113,13 @@ class Completions:
                 reply, before = replies[index], len(replies[index].content)
                 if isinstance(item, Completion):
                     reply.finish()
-                    text, finish = reply.content[before:], reply.ended(item.finish)
-                    choice = self._choice(plan, index, text, (), (), finish)
+                    said, finish = (reply.content[before:], before), reply.ended(item.finish)
+                    choice = self._choice(plan, index, said, (), (), finish)
                 else:
                     count += 1
                     reply.push(item[0])
-                    choice = self._choice(plan, index, reply.content[before:], item[:1], item[1:], None)
+                    said = reply.content[before:], before
+                    choice = self._choice(plan, index, said, item[:1], item[1:], None)
                 yield plan.head | {"choices": [choice]}
         if plan.request.include_usage:
             yield plan.head | {"choices": [], "usage": wire.usage(plan.read, count)}
@@ -127,14 +128,15 @@ class Completions:
         self,
         plan: _Plan,
         index: int,
-        text: str,
+        said: tuple[str, int],
         tokens: Sequence[int],
         values: Sequence[float],
         finish: str | None,
     ) -> Json:
-        choice: Json = {"index": index, "text": text, "finish_reason": finish, "logprobs": None}
+        """`said` is the choice's new text, and the length of what was said before."""
+        choice: Json = {"index": index, "text": said[0], "finish_reason": finish, "logprobs": None}
         if plan.request.logprobs is not None:
-            choice["logprobs"] = wire.legacy_logprobs(self._host.tokenizer, tokens, values)
+            choice["logprobs"] = wire.legacy_logprobs(self._host.tokenizer, tokens, values, said[1])
         if plan.request.return_token_ids:
             choice["token_ids"] = list(tokens)
             if finish is not None:

@@ -1,14 +1,14 @@
 """`POST /inference/v1/generate`: tokens in, tokens and their logprobs out, as vLLM serves it.
 
-This is what verifiers' train client and prime-rl call. Logprobs are those that a learner needs: of the sampled
-tokens, at the sampling temperature, over the whole vocabulary. vLLM gives the same with
+This is what verifiers' train client and prime-rl call. Logprobs are those that a learner needs: of the
+sampled tokens, at the sampling temperature, over the whole vocabulary. vLLM gives the same with
 `logprobs_mode=processed_logprobs` and no top-p or top-k.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,7 +82,7 @@ class Generate:
         vocabulary = self._host.policy.architecture.vocabulary
         check_tokens(body.token_ids, vocabulary, "token_ids")
         check_tokens(params.stop_token_ids or (), vocabulary, "stop_token_ids")
-        weights = await self._names.weights(body.model)
+        weights = self._names.weights(body.model)
         stops = self._host.tokenizer.stop_tokens
         samples = sample_requests(params, body.token_ids, stops, self._host.context)
         if params.prompt_logprobs is not None:
@@ -107,7 +107,7 @@ class Generate:
             answer |= {"prompt_token_ids": list(plan.request.token_ids), "mm_placeholders": {}}
         return answer
 
-    async def _events(self, plan: _Plan) -> AsyncIterator[Json]:
+    async def _events(self, plan: _Plan) -> AsyncGenerator[Json]:
         """A chunk a token; a choice's finish comes with an empty one."""
         count = 0
         async with aclosing(interleaved(self._host, plan.weights, plan.samples)) as items:

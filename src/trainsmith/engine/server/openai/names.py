@@ -19,11 +19,11 @@ class Names:
         self._started = datetime.now(UTC)
         self.base = tuple(dict.fromkeys([served.host.base, short_name(served.host.base)]))
 
-    async def weights(self, model: str | None) -> str | None:
+    def weights(self, model: str | None) -> str | None:
         """The version for the host; None is the base. Raises HttpError 404 for an unknown name."""
         if model is None or model in self.base:
             return None
-        return await self._served.weights(model)
+        return self._served.weights(model)
 
     def cards(self) -> list[Json]:
         """The base first, then the checkpoints, the latest first."""

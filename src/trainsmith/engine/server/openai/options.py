@@ -18,7 +18,6 @@ DEFAULT_MAX_TOKENS = 2048
 """Without a limit a reply ends here, or where the context does."""
 MOST_CHOICES = 128
 _MOST_STOPS = 16
-_INT64 = {"ge": -(2**63), "le": 2**63 - 1}
 
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -31,7 +30,7 @@ class Options(Body):
     top_k: int | None = Field(None, ge=-1)
     """0 and -1 are all tokens."""
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
-    seed: int | None = Field(None, **_INT64)
+    seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
     stop: tuple[Stop, ...] = Field((), max_length=_MOST_STOPS)
     stop_token_ids: tuple[int, ...] | None = Field(None, max_length=1000)
     """Beside the model's own."""

@@ -63,8 +63,8 @@ class Reply:
         return "tool_calls" if self.calls and finish == "stop" else finish
 
     def _take(self, text: str) -> list[Part]:
-        parts = (self._reader.push(text) if self._reader else [text]) if text else []
-        kept = self._keep(parts)
+        parts: list[Part] = [text] if text else []
+        kept = self._keep(self._reader.push(text) if self._reader else parts)
         self.over = self.over or self._cutter.hit
         return kept
 

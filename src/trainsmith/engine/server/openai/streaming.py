@@ -1,10 +1,10 @@
-"""Replies that come piece by piece: several rows as one stream, server-sent events, and clients that leave."""
+"""Replies that come piece by piece: rows as one stream, server-sent events, and clients that leave."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ async def until_gone(request: Request, work: Coroutine[None, None, T]) -> T:
 
 async def interleaved(
     host: ModelHost, weights: str | None, requests: Sequence[SampleRequest]
-) -> AsyncIterator[tuple[int, Item]]:
+) -> AsyncGenerator[tuple[int, Item]]:
     """The items of all rows as they come, each with its row's index. Closing ends the rows."""
     queue: asyncio.Queue[tuple[int, Item] | Exception] = asyncio.Queue()
     tasks = [
@@ -67,14 +67,14 @@ async def interleaved(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def event_stream(events: AsyncIterator[Json]) -> StreamingResponse:
+def event_stream(events: AsyncGenerator[Json]) -> StreamingResponse:
     """Server-sent events; a failure on the way is the last event."""
     return StreamingResponse(
         _lines(events), media_type="text/event-stream", headers={"cache-control": "no-cache"}
     )
 
 
-async def _lines(events: AsyncIterator[Json]) -> AsyncIterator[bytes]:
+async def _lines(events: AsyncGenerator[Json]) -> AsyncGenerator[bytes]:
     try:
         async for event in events:
             yield _line(event)

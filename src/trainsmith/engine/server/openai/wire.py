@@ -53,10 +53,12 @@ def _logprob(tokenizer: ChatTokenizer, token: int, value: float) -> Json:
     return {"token": text, "logprob": value, "bytes": list(raw), "top_logprobs": []}
 
 
-def legacy_logprobs(tokenizer: ChatTokenizer, tokens: Sequence[int], values: Sequence[float]) -> Json:
-    """The older form, of `/v1/completions`."""
+def legacy_logprobs(
+    tokenizer: ChatTokenizer, tokens: Sequence[int], values: Sequence[float], start: int
+) -> Json:
+    """The older form, of `/v1/completions`; `start` is the length of the text told before."""
     texts = [tokenizer.token_bytes(token).decode("utf-8", errors="replace") for token in tokens]
-    ends = list(accumulate(map(len, texts), initial=0))
+    ends = list(accumulate(map(len, texts), initial=start))
     return {
         "tokens": texts,
         "token_logprobs": list(values),
