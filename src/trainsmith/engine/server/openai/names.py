@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trainsmith.engine.server.errors import HttpError
+from trainsmith.engine.server.openai.refusal import UNKNOWN_MODEL, Refused
 from trainsmith.engine.server.openai.wire import Json
 from trainsmith.engine.server.served import Served
 
@@ -20,10 +22,20 @@ class Names:
         self.base = tuple(dict.fromkeys([served.host.base, short_name(served.host.base)]))
 
     def weights(self, model: str | None) -> str | None:
-        """The version for the host; None is the base. Raises HttpError 404 for an unknown name."""
+        """The version for the host; None is the base. Raises Refused for an unknown name."""
         if model is None or model in self.base:
             return None
-        return self._served.weights(model)
+        try:
+            return self._served.weights(model)
+        except HttpError as error:
+            raise unknown(error.what) from error
+
+    def card(self, model: str) -> Json:
+        """One of the cards. Raises Refused when there is none of this name."""
+        for card in self.cards():
+            if card["id"] == model:
+                return card
+        raise unknown(f"the model {model!r} is not served here")
 
     def cards(self) -> list[Json]:
         """The base first, then the checkpoints, the latest first."""
@@ -44,6 +56,11 @@ class Names:
             "parent": parent,
             "max_model_len": self._served.host.context,
         }
+
+
+def unknown(what: str) -> Refused:
+    """The answer to a name that no model has."""
+    return Refused(what, param="model", code=UNKNOWN_MODEL, status=404)
 
 
 def short_name(base: str) -> str:

@@ -94,5 +94,5 @@ def _room(wanted: int | None, prompt: int, context: int) -> int:
     if wanted is None or wanted > left:
         asked = f"{prompt} in the prompt" + (f" and {wanted} for the reply" if wanted else "")
         what = f"the maximum context length is {context} tokens, but you requested {asked}"
-        raise Refused(f"{what}. Shorten the messages or lower max_tokens", param="messages", code=CONTEXT)
+        raise Refused(f"{what}. Shorten the prompt or lower max_tokens", code=CONTEXT)
     return wanted

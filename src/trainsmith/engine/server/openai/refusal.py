@@ -11,6 +11,7 @@ from trainsmith.engine.server.errors import HttpError
 
 CONTEXT = "context_length_exceeded"
 UNSUPPORTED = "unsupported_parameter"
+UNKNOWN_MODEL = "model_not_found"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -18,8 +19,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Refused(HttpError):
     """A request that is answered with an error about one of its fields."""
 
-    def __init__(self, what: str, *, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(400, what)
+    def __init__(
+        self, what: str, *, param: str | None = None, code: str | None = None, status: int = 400
+    ) -> None:
+        super().__init__(status, what)
         self.param = param
         self.code = code
 

@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from trainsmith.engine.server.errors import HttpError
 from trainsmith.engine.server.openai.chat import Chat
 from trainsmith.engine.server.openai.completions import Completions
 from trainsmith.engine.server.openai.generate import Generate
@@ -34,15 +33,11 @@ class OpenAiService:
         return [
             *(Route(path, with_refusals(handler), methods=["POST"]) for path, handler in posts.items()),
             Route("/v1/models", self._models, methods=["GET"]),
-            Route("/v1/models/{model:path}", self._model, methods=["GET"]),
+            Route("/v1/models/{model:path}", with_refusals(self._model), methods=["GET"]),
         ]
 
     async def _models(self, _: Request) -> Response:
         return JSONResponse({"object": "list", "data": self._names.cards()})
 
     async def _model(self, request: Request) -> Response:
-        name = request.path_params["model"]
-        for card in self._names.cards():
-            if card["id"] == name:
-                return JSONResponse(card)
-        raise HttpError(404, f"the model {name!r} is not served here")
+        return JSONResponse(self._names.card(request.path_params["model"]))
