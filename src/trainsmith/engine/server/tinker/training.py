@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -107,7 +108,8 @@ class Training:
         run, host = self._context.clients.run(message.model_id), self._served.host
 
         async def work() -> Payload:
-            loss, data = wire.to_loss(message), wire.to_data(message)
+            loss = wire.to_loss(message)
+            data = await asyncio.to_thread(wire.to_data, message)
             go = host.forward if message.forward_only else host.forward_backward
             return protobuf_payload(wire.forward_backward_output(await go(run.record.id, data, loss)))
 
