@@ -56,6 +56,11 @@ class Samplers:
         self._make = make
         self._versions: OrderedDict[Weights, _Version] = OrderedDict()
 
+    @property
+    def rows(self) -> int:
+        """Rows on their way."""
+        return sum(len(version.rows) for version in list(self._versions.values()))
+
     def hold(self, weights: str, sampler: WholeSampler) -> None:
         """Take a version that is in memory already."""
         self._versions[weights] = _Version(sampler)
