@@ -63,8 +63,8 @@ class Samplers:
 
     def hold(self, weights: str, sampler: WholeSampler) -> None:
         """Take a version that is in memory already."""
-        self._versions[weights] = _Version(sampler)
         self._let_go()
+        self._versions[weights] = _Version(sampler)
 
     def submit(self, weights: Weights, request: SampleRequest, receiver: Receiver) -> Row:
         """Add a row; a failure goes to its receiver."""
@@ -105,12 +105,13 @@ class Samplers:
 
     def _version(self, weights: Weights) -> _Version:
         if weights not in self._versions:
-            self._versions[weights] = _Version(self._make(weights))
             self._let_go()
+            self._versions[weights] = _Version(self._make(weights))
         self._versions.move_to_end(weights)
         return self._versions[weights]
 
     def _let_go(self) -> None:
+        """Make room for one more."""
         idle = [each for each, version in self._versions.items() if each is not None and not version.rows]
-        for weights in idle[: max(0, len(self._versions) - 1 - LOADED)]:
+        for weights in idle[: max(0, len(self._versions) - LOADED)]:
             del self._versions[weights]
