@@ -78,9 +78,8 @@ class TorchDecodeLoop:
             cohort.logits = None
         choices = [self._choices[row] for row in rows]
         tokens, logprobs = choose(torch.cat(logits) if len(logits) > 1 else logits[0], choices)
-        for cohort, drawn in zip(
-            self._cohorts, tokens.split([len(c.rows) for c in self._cohorts]), strict=True
-        ):
+        sizes = [len(cohort.rows) for cohort in self._cohorts]
+        for cohort, drawn in zip(self._cohorts, torch.split(tokens, sizes), strict=True):
             cohort.newest_B = drawn
         return list(zip(rows, tokens.tolist(), logprobs.tolist(), strict=True))
 
