@@ -120,16 +120,13 @@ def measure(base: str, threads: int, dtype: Literal["float32", "bfloat16"], repe
 
 def our_side(policy: Policy, prompts: list[tuple[int, ...]], case: Case) -> Callable[[], None]:
     """One run of this engine, without stop tokens."""
-    from trainsmith.engine.network import plain_network
     from trainsmith.engine.records import SampleRequest
-    from trainsmith.engine.sampling import Sampler
 
-    sampler = Sampler(plain_network(policy.weights), policy.architecture, policy.rotary, frozenset())
     rows = [(prompt, at * case.samples + n) for at, prompt in enumerate(prompts) for n in range(case.samples)]
-    requests = [SampleRequest(prompt, case.new, 1.0, seed) for prompt, seed in rows]
+    requests = [SampleRequest(prompt, case.new, 1.0, seed, stop_tokens=()) for prompt, seed in rows]
 
     def run() -> None:
-        assert sum(len(done.tokens) for done in sampler.sample(requests)) == case.tokens
+        assert sum(len(done.tokens) for done in policy.sample(requests)) == case.tokens
 
     return run
 

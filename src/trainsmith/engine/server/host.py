@@ -88,6 +88,11 @@ class ModelHost:
         """The most tokens that a prompt and its reply may have together."""
         return self.policy.architecture.context
 
+    @property
+    def rows(self) -> int:
+        """Requests that are being sampled or wait for it."""
+        return self._loaded.samplers.rows
+
     async def sample(self, weights: str | None, requests: Sequence[SampleRequest]) -> list[Completion]:
         """One completion a request, in order. Cancelling ends the rows.
 

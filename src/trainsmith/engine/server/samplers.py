@@ -56,10 +56,15 @@ class Samplers:
         self._make = make
         self._versions: OrderedDict[Weights, _Version] = OrderedDict()
 
+    @property
+    def rows(self) -> int:
+        """Rows on their way."""
+        return sum(len(version.rows) for version in list(self._versions.values()))
+
     def hold(self, weights: str, sampler: WholeSampler) -> None:
         """Take a version that is in memory already."""
-        self._versions[weights] = _Version(sampler)
         self._let_go()
+        self._versions[weights] = _Version(sampler)
 
     def submit(self, weights: Weights, request: SampleRequest, receiver: Receiver) -> Row:
         """Add a row; a failure goes to its receiver."""
@@ -100,12 +105,13 @@ class Samplers:
 
     def _version(self, weights: Weights) -> _Version:
         if weights not in self._versions:
-            self._versions[weights] = _Version(self._make(weights))
             self._let_go()
+            self._versions[weights] = _Version(self._make(weights))
         self._versions.move_to_end(weights)
         return self._versions[weights]
 
     def _let_go(self) -> None:
+        """Make room for one more."""
         idle = [each for each, version in self._versions.items() if each is not None and not version.rows]
-        for weights in idle[: max(0, len(self._versions) - 1 - LOADED)]:
+        for weights in idle[: max(0, len(self._versions) - LOADED)]:
             del self._versions[weights]

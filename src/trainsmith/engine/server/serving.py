@@ -67,6 +67,7 @@ async def _run(
             access_log=False,
             lifespan="off",
             ws="none",
+            timeout_keep_alive=75,
             server_header=False,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
         )

@@ -24,6 +24,12 @@ def supervised(text=TEXT):
     return datum(tokens, weights=[1.0] * (len(tokens) - 1))
 
 
+def reply(prompt, sequence):
+    """A prompt with its sampled reply, every token weighted."""
+    tokens = prompt + list(sequence.tokens)
+    return datum(tokens, weights=[1.0] * (len(tokens) - 1))
+
+
 def step(run, data, lr=1e-2, loss="cross_entropy"):
     done = run.forward_backward(data, loss)
     moved = run.optim_step(types.AdamParams(learning_rate=lr))
@@ -62,10 +68,7 @@ def test_sampled_logprobs_are_the_learners(client, server, temperature):
     assert len({tuple(each.tokens) for each in sequences}) > 1
     read = logprobs(
         run,
-        [
-            datum(prompt + list(each.tokens), weights=[1.0] * (len(prompt) + len(each.tokens) - 1))
-            for each in sequences
-        ],
+        [reply(prompt, each) for each in sequences],
     )
     for sequence, line in zip(sequences, read, strict=True):
         assert np.abs(line[len(prompt) - 1 :] - np.asarray(sequence.logprobs)).max() < 1e-4
@@ -92,25 +95,19 @@ def test_policy_gradients_raise_what_was_rewarded(client, server, loss):
     ]
     before = logprobs(
         run,
-        [
-            datum(prompt + list(each.tokens), weights=[1.0] * (len(prompt) + len(each.tokens) - 1))
-            for each in (good, bad)
-        ],
+        [reply(prompt, each) for each in (good, bad)],
     )
     step(run, data, loss=loss, lr=1e-2)
     after = logprobs(
         run,
-        [
-            datum(prompt + list(each.tokens), weights=[1.0] * (len(prompt) + len(each.tokens) - 1))
-            for each in (good, bad)
-        ],
+        [reply(prompt, each) for each in (good, bad)],
     )
     gained = [float((new - old)[len(lead) :].sum()) for new, old in zip(after, before, strict=True)]
     assert gained[0] > 0 > gained[1]
 
 
 def test_gradients_of_several_requests_add_up(clients, server):
-    """Guards against a request that replaces the gradient of the one before it, or averages instead of sums."""
+    """Guards against a request that replaces the gradient before it, or averages instead of sums."""
     data = [supervised(), supervised("pack my box with five dozen liquor jugs")]
     results = []
     for parts in ([data], [data[:1], data[1:]]):

@@ -39,6 +39,11 @@ class Clients:
         self._clock = clock
         self._clients: dict[str, _Client] = {}
 
+    @property
+    def runs(self) -> int:
+        """Training runs in memory."""
+        return sum(len(client.runs) for client in self._clients.values())
+
     def hear(self, session: str) -> None:
         """A request of this session came. Raises HttpError 404 for an unknown one, 410 for a finished one."""
         if session not in self._clients:

@@ -17,6 +17,7 @@ from trainsmith.engine.server.tinker.futures import Futures
 from trainsmith.engine.server.tinker.sampling import Sampling
 from trainsmith.engine.server.tinker.sessions import Sessions
 from trainsmith.engine.server.tinker.training import Training
+from trainsmith.engine.server.tinker.weights import Weights
 
 PREFIX = "/api/v1"
 UPKEEP_SECONDS = 5.0
@@ -36,7 +37,7 @@ class TinkerService:
 
     def routes(self) -> list[Route]:
         """For the application."""
-        parts = (Sessions, Training, Sampling, Catalogue)
+        parts = (Sessions, Training, Weights, Sampling, Catalogue)
         return [route for part in parts for route in part(self._context).routes(PREFIX)]
 
     async def upkeep(self) -> None:

@@ -37,7 +37,14 @@ class Sessions:
         ]
 
     async def health(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        """That the server answers, and how much it holds; asking keeps no session alive."""
+        context = self._context
+        load = {
+            "rows": context.served.host.rows,
+            "futures": len(context.futures),
+            "runs": context.clients.runs,
+        }
+        return JSONResponse({"status": "ok", **load})
 
     async def capabilities(self, _: Request) -> Response:
         host = self._context.served.host
