@@ -16,7 +16,7 @@ def datum(tokens, target):
 
 
 def test_the_base_is_listed(client, spoken):
-    """Guards against a list without the id that requests take, or without the context that verifiers reads."""
+    """Guards against a list without the id that requests take, or the context that verifiers reads."""
     cards = {card.id: card for card in client.models.list()}
     assert {spoken.model, "parrot"} <= set(cards)
     assert cards["parrot"].max_model_len == 2048
