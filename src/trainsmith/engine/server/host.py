@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from trainsmith.engine.chat import ChatTokenizer
     from trainsmith.engine.policy import Policy
     from trainsmith.engine.server.models import Models
-    from trainsmith.engine.server.samplers import Row
+    from trainsmith.engine.server.samplers import Asked
 
 T = TypeVar("T")
 
@@ -201,9 +201,9 @@ class ModelHost:
         outcome: Future[T] = self._thread.submit(lane, job)
         return await asyncio.wrap_future(outcome)
 
-    def _submit(self, weights: str | None, requests: Sequence[tuple[SampleRequest, Receiver]]) -> list[Row]:
+    def _submit(self, weights: str | None, requests: Sequence[tuple[SampleRequest, Receiver]]) -> list[Asked]:
         """The rows, which are there once the torch thread has taken them."""
-        rows: list[Row] = []
+        rows: list[Asked] = []
 
         def take() -> None:
             rows.extend(self._loaded.samplers.submit(weights, *each) for each in requests)
@@ -211,7 +211,7 @@ class ModelHost:
         self._thread.call(take)
         return rows
 
-    def _cancel(self, rows: list[Row]) -> None:
+    def _cancel(self, rows: list[Asked]) -> None:
         def cancel() -> None:
             for row in rows:
                 self._loaded.samplers.cancel(row)

@@ -8,8 +8,8 @@ from trainsmith.engine.learner import Learner
 from trainsmith.engine.learner_state import load_network, read_manifest
 from trainsmith.engine.policy import Policy
 from trainsmith.engine.records import LoraSpec, OptimSpec
+from trainsmith.engine.sampling import Sampler
 from trainsmith.engine.server.samplers import Samplers
-from trainsmith.engine.server.whole_sampler import WholeSampler
 from trainsmith.errors import UserError
 
 
@@ -18,7 +18,7 @@ class Models:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.samplers = Samplers(self._sampler)
+        self.samplers = Samplers(self._sampler, policy.check)
         self._learners: dict[str, Learner] = {}
 
     def create(self, model_id: str, lora: LoraSpec, seed: int) -> None:
@@ -37,7 +37,7 @@ class Models:
         """Write the weights, and keep a sampler of them in memory."""
         learner = self.learner(model_id)
         learner.save_state(directory, optimiser=False)
-        self.samplers.hold(str(directory), WholeSampler(self.policy, learner.snapshot()))
+        self.samplers.hold(str(directory), self.policy.sampler_for(learner.snapshot()))
 
     def check_saved(self, directory: Path) -> None:
         """Raise UserError when no state is saved there."""
@@ -48,6 +48,7 @@ class Models:
         self._learners.pop(name, None)
         self.samplers.drop(name)
 
-    def _sampler(self, weights: str | None) -> WholeSampler:
-        network = None if weights is None else load_network(self.policy, Path(weights))
-        return WholeSampler(self.policy, network)
+    def _sampler(self, weights: str | None) -> Sampler:
+        if weights is None:
+            return self.policy.sampler
+        return self.policy.sampler_for(load_network(self.policy, Path(weights)))

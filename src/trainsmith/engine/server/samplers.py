@@ -10,9 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trainsmith.engine.decode_loop import Row
 from trainsmith.engine.records import Completion, SampleRequest
+from trainsmith.engine.sampling import Sampler
 from trainsmith.engine.server.listening import Receiver
-from trainsmith.engine.server.whole_sampler import Ticket, WholeSampler
 from trainsmith.errors import UserError
 
 LOADED = 8
@@ -22,13 +23,13 @@ Weights = str | None
 
 
 @dataclass(eq=False, slots=True)
-class Row:
-    """One request on its way, and its sampler's listener: passes on what it hears while anybody listens."""
+class Asked:
+    """One request on its way: hears from its sampler, and passes it on."""
 
     weights: Weights
     receiver: Receiver
-    ticket: Ticket | None = None
-    over: Callable[[Row], None] = field(default=lambda row: None)
+    row: Row | None = None
+    over: Callable[[Asked], None] = field(default=lambda _: None)
 
     def on_token(self, token: int, logprob: float) -> None:
         self.receiver.on_token(token, logprob)
@@ -44,64 +45,67 @@ class Row:
 
 @dataclass(slots=True)
 class _Version:
-    sampler: WholeSampler
-    rows: set[Row] = field(default_factory=set)
+    sampler: Sampler
+    asked: set[Asked] = field(default_factory=set)
 
 
 class Samplers:
     """Submits, steps and cancels rows of any version."""
 
-    def __init__(self, make: Callable[[Weights], WholeSampler]) -> None:
-        """`make` builds the sampler of a version. It may raise."""
+    def __init__(self, make: Callable[[Weights], Sampler], check: Callable[[SampleRequest], None]) -> None:
+        """`make` builds the sampler of a version, `check` refuses requests; both may raise."""
         self._make = make
+        self._check = check
         self._versions: OrderedDict[Weights, _Version] = OrderedDict()
 
     @property
     def rows(self) -> int:
         """Rows on their way."""
-        return sum(len(version.rows) for version in list(self._versions.values()))
+        return sum(len(version.asked) for version in list(self._versions.values()))
 
-    def hold(self, weights: str, sampler: WholeSampler) -> None:
+    def hold(self, weights: str, sampler: Sampler) -> None:
         """Take a version that is in memory already."""
         self._let_go()
         self._versions[weights] = _Version(sampler)
 
-    def submit(self, weights: Weights, request: SampleRequest, receiver: Receiver) -> Row:
+    def submit(self, weights: Weights, request: SampleRequest, receiver: Receiver) -> Asked:
         """Add a row; a failure goes to its receiver."""
-        row = Row(weights, receiver)
+        asked = Asked(weights, receiver)
         try:
+            self._check(request)
             version = self._version(weights)
-            row.over = version.rows.discard
-            version.rows.add(row)
-            row.ticket = version.sampler.submit(request, row)
+            asked.over = version.asked.discard
+            version.asked.add(asked)
+            asked.row = version.sampler.submit(request, asked)
         except Exception as error:  # noqa: BLE001 - whoever waits for the row gets it
-            row.on_failed(error)
-        return row
+            asked.on_failed(error)
+        return asked
 
-    def cancel(self, row: Row) -> None:
+    def cancel(self, asked: Asked) -> None:
         """Forget a row, if it is still on its way."""
-        version = self._versions.get(row.weights)
-        if version and row in version.rows and row.ticket is not None:
-            version.rows.discard(row)
-            version.sampler.cancel(row.ticket)
+        version = self._versions.get(asked.weights)
+        if version and asked in version.asked and asked.row is not None:
+            version.asked.discard(asked)
+            version.sampler.cancel(asked.row)
 
     def step(self) -> bool:
         """One step of every version that has rows; False when none has."""
-        busy = [(weights, version) for weights, version in self._versions.items() if version.rows]
+        busy = [(weights, version) for weights, version in self._versions.items() if version.asked]
         for weights, version in busy:
             try:
                 version.sampler.step()
             except Exception as error:  # noqa: BLE001 - the rows of this version fail, the server lives on
-                self._versions.pop(weights)
-                for row in list(version.rows):
-                    row.on_failed(error)
+                self._fail(weights, error)
         return bool(busy)
 
     def drop(self, weights: str) -> None:
         """Let a version go; its rows fail."""
+        self._fail(weights, UserError("these weights were deleted or written anew", where=weights))
+
+    def _fail(self, weights: Weights, error: Exception) -> None:
         version = self._versions.pop(weights, None)
-        for row in list(version.rows) if version else ():
-            row.on_failed(UserError("these weights were deleted", where=weights))
+        for asked in list(version.asked) if version else ():
+            asked.on_failed(error)
 
     def _version(self, weights: Weights) -> _Version:
         if weights not in self._versions:
@@ -112,6 +116,6 @@ class Samplers:
 
     def _let_go(self) -> None:
         """Make room for one more."""
-        idle = [each for each, version in self._versions.items() if each is not None and not version.rows]
+        idle = [each for each, version in self._versions.items() if each is not None and not version.asked]
         for weights in idle[: max(0, len(self._versions) - LOADED)]:
             del self._versions[weights]
