@@ -46,13 +46,16 @@ class Names:
         ]
 
     def _card(self, name: str, created: datetime, parent: str | None) -> Json:
-        """OpenAI's card with vLLM's `root`, `parent` and `max_model_len`, which verifiers reads."""
+        """OpenAI's card with vLLM's `root`, `parent` and `max_model_len`, which verifiers reads.
+
+        `root` is the directory with the tokenizer.
+        """
         return {
             "id": name,
             "object": "model",
             "created": int(created.timestamp()),
             "owned_by": _OWNER,
-            "root": self._served.host.base,
+            "root": str(self._served.host.policy.model_dir),
             "parent": parent,
             "max_model_len": self._served.host.context,
         }
