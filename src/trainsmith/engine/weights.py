@@ -8,19 +8,17 @@ compute type; embedding, norms, biases and head stay float32.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from trainsmith.bases.architecture import Architecture
 from trainsmith.bases.safetensors_file import TensorSpec, read_specs
-from trainsmith.errors import MachineError, UserError
+from trainsmith.engine.tensor_file import read_tensors, write_tensors
+from trainsmith.errors import UserError
 
 
 @dataclass(slots=True)
@@ -71,7 +69,7 @@ class Weights:
 MATRICES = ("qkv", "output", "gate_up", "down")
 """The fields of a layer that have the compute type."""
 
-_PARTS: dict[str, tuple[str, ...]] = {
+PARTS: dict[str, tuple[str, ...]] = {
     "input_norm": ("input_layernorm.weight",),
     "qkv": ("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"),
     "qkv_bias": ("self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"),
@@ -85,6 +83,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "down": ("mlp.down_proj.weight",),
     "down_bias": ("mlp.down_proj.bias",),
 }
+"""The names in files, under a layer, of what each of its fields is stacked from."""
 
 
 def tensor_specs(model_dir: Path) -> tuple[TensorSpec, ...]:
@@ -100,11 +99,7 @@ def load_weights(source: Path, architecture: Architecture, device: str, dtype: t
     """
     named: dict[str, Tensor] = {}
     for file in _weight_files(source) if source.is_dir() else (source,):
-        try:
-            with safe_open(str(file), framework="pt") as reader:
-                named |= {name: reader.get_tensor(name) for name in reader.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"unreadable weights: {error}", where=str(file)) from error
+        named |= read_tensors(file)
     return _fuse(named, architecture, device, dtype, str(source))
 
 
@@ -132,7 +127,7 @@ def _fuse(
         prefix = f"model.layers.{index}."
         parts = {
             key: take(tuple(prefix + name for name in names), dtype if key in MATRICES else torch.float32)
-            for key, names in _PARTS.items()
+            for key, names in PARTS.items()
         }
         return Layer(**parts)  # type: ignore[arg-type]
 
@@ -142,27 +137,9 @@ def _fuse(
     return Weights(embedding, layers, take_one("model.norm.weight"), head)
 
 
-@torch.no_grad()
 def save_weights(weights: Weights, architecture: Architecture, file: Path) -> None:
     """Write all weights in float32 under Hugging Face's names: whole, or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    named = {
-        name: tensor.detach().float().cpu() for name, tensor in named_tensors(weights, architecture).items()
-    }
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        save_file(named, str(draft), {"format": "pt"})
-        descriptor = os.open(draft, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        draft.replace(file)
-    except (OSError, SafetensorError) as error:
-        draft.unlink(missing_ok=True)
-        raise MachineError(
-            f"cannot save weights: {error}", where=str(file), fix="free some disk space"
-        ) from error
+    write_tensors(named_tensors(weights, architecture), file)
 
 
 def named_tensors(weights: Weights, architecture: Architecture) -> dict[str, Tensor]:
@@ -172,7 +149,7 @@ def named_tensors(weights: Weights, architecture: Architecture) -> dict[str, Ten
     if not architecture.tied_head:
         named["lm_head.weight"] = weights.head
     for index, layer in enumerate(weights.layers):
-        for key, parts in _PARTS.items():
+        for key, parts in PARTS.items():
             tensor = getattr(layer, key)
             if tensor is None:
                 continue

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainsmith.engine.loss import token_loss
-from trainsmith.engine.records import LossSpec
+from trainsmith.engine.losses import token_loss
+from trainsmith.engine.records import PrimeLoss
 
 LOGPROB = st.floats(-12, -1e-3)
 TAU = st.floats(0, 2)
@@ -26,7 +26,7 @@ def by_hand(new, old, advantage, spec):
 @given(TOKENS, st.floats(0, 1), st.floats(0, 1), TAU, TAU)
 def test_loss_and_gradient_equal_the_definition(tokens, low, high, adv_tau, kl_tau):
     """Guards against a mask on the wrong side, a tau on the wrong term, a gradient cut at the ratio."""
-    spec = LossSpec(low, high, adv_tau, kl_tau)
+    spec = PrimeLoss(low, high, adv_tau, kl_tau)
     new, old, advantage = (torch.tensor(column, dtype=torch.float64) for column in zip(*tokens, strict=True))
     new.requires_grad_()
     result = token_loss(new, old, advantage, spec)
@@ -42,6 +42,6 @@ def test_loss_and_gradient_equal_the_definition(tokens, low, high, adv_tau, kl_t
 def test_zero_advantage_takes_the_low_mask_and_keeps_the_log_ratio_term():
     """Guards against dropping tokens of advantage 0 from the squared log-ratio."""
     new, old = torch.tensor([-3.0]), torch.tensor([-0.1])
-    result = token_loss(new, old, torch.zeros(1), LossSpec(kl_tau=1.0))
+    result = token_loss(new, old, torch.zeros(1), PrimeLoss(kl_tau=1.0))
     assert result.masked.tolist() == [True]
     assert result.loss.item() == pytest.approx(2.9**2)
