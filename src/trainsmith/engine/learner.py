@@ -237,7 +237,9 @@ class Learner:
         if not self._pending:
             self._trainable.start_gradients()
         if self._dropout_seed is not None:
-            torch.manual_seed((self._dropout_seed * 1_000_003 + self.step + (self._pending << 40)) % 2**63)
+            # Torch's CPU generator reads 32 bits of a seed; passes must differ in those.
+            number = self._dropout_seed * 1_000_003 + self.step + self._pending * 2_654_435_761
+            torch.manual_seed(number % 2**63)
         self._pending += 1
         for batch in batches:
             self._passes.backward(self._trainable.network, batch, loss, scale, sums, logprobs)
