@@ -24,7 +24,7 @@ from trainsmith.engine.policy import Policy
 from trainsmith.engine.records import LoraSpec
 from trainsmith.engine.tensor_file import read_tensors, write_tensors
 from trainsmith.engine.weights import load_weights
-from trainsmith.errors import UserError
+from trainsmith.errors import MachineError, UserError
 from trainsmith.files import write_atomic
 
 MANIFEST = "state.json"
@@ -54,16 +54,23 @@ class Manifest:
 def save(directory: Path, state: State, weights: Mapping[str, Tensor], optimiser: Optimizer | None) -> None:
     """Write a state, replacing the one that is there. Raises MachineError when the disk refuses."""
     tag = secrets.token_hex(4)
-    manifest = Manifest(
-        state, f"weights-{tag}.safetensors", f"optimiser-{tag}.safetensors" if optimiser else ""
-    )
-    write_tensors(weights, directory / manifest.weights)
-    if optimiser:
-        write_tensors(_moments(optimiser), directory / manifest.moments)
-    document = {"version": _VERSION, **asdict(manifest)}
-    write_atomic(directory / MANIFEST, json.dumps(document, indent=1) + "\n")
-    for file in directory.glob("*.safetensors"):
-        if file.name not in (manifest.weights, manifest.moments):
+    moments = f"optimiser-{tag}.safetensors" if optimiser else ""
+    manifest = Manifest(state, f"weights-{tag}.safetensors", moments)
+    try:
+        write_tensors(weights, directory / manifest.weights)
+        if optimiser:
+            write_tensors(_moments(optimiser), directory / manifest.moments)
+        document = {"version": _VERSION, **asdict(manifest)}
+        write_atomic(directory / MANIFEST, json.dumps(document, indent=1) + "\n")
+    except MachineError:
+        _remove(directory, f"*-{tag}.safetensors", keep=())
+        raise
+    _remove(directory, "*.safetensors", keep=(manifest.weights, manifest.moments))
+
+
+def _remove(directory: Path, pattern: str, keep: tuple[str, ...]) -> None:
+    for file in directory.glob(pattern):
+        if file.name not in keep:
             file.unlink(missing_ok=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,10 +28,10 @@ def write_tensors(named: Mapping[str, Tensor], file: Path) -> None:
 
     Raises MachineError when the disk refuses; the old file stays then.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     plain = {name: tensor.detach().float().cpu().contiguous() for name, tensor in named.items()}
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         save_file(plain, str(draft), {"format": "pt"})
         descriptor = os.open(draft, os.O_RDONLY)
         try:
@@ -39,7 +40,12 @@ def write_tensors(named: Mapping[str, Tensor], file: Path) -> None:
             os.close(descriptor)
         draft.replace(file)
     except (OSError, SafetensorError) as error:
-        draft.unlink(missing_ok=True)
+        _remove(draft)
         raise MachineError(
             f"cannot save weights: {error}", where=str(file), fix="free some disk space"
         ) from error
+
+
+def _remove(draft: Path) -> None:
+    with contextlib.suppress(OSError):
+        draft.unlink()
