@@ -82,7 +82,10 @@ class FullTraining:
 def _masters(policy: Policy) -> Weights:
     """Float32 matrices; all other tensors are float32 already, and shared with the policy."""
     weights = policy.weights
-    source = load_weights(policy.source, policy.architecture, policy.device, torch.float32)
+    if policy.source == policy.model_dir:
+        source = policy.stored.exact()
+    else:
+        source = load_weights(policy.source, policy.architecture, policy.device, torch.float32)
     layers = [
         replace(working, **{key: _master(getattr(working, key), getattr(exact, key)) for key in MATRICES})
         for working, exact in zip(weights.layers, source.layers, strict=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from trainsmith.bases.architecture import read_architecture
 from trainsmith.engine.chat import ChatTokenizer
 from trainsmith.engine.device import Dtype, choose_device, choose_dtype
@@ -14,7 +12,8 @@ from trainsmith.engine.network import plain_network
 from trainsmith.engine.records import Completion, SampleRequest
 from trainsmith.engine.rotary import Rotary
 from trainsmith.engine.sampling import Sampler
-from trainsmith.engine.weights import Weights, load_weights, tensor_specs
+from trainsmith.engine.stored import Stored
+from trainsmith.engine.weights import Weights, copy_named, load_weights, read_named, tensor_specs
 from trainsmith.errors import UserError
 
 
@@ -29,6 +28,7 @@ class Policy:
         self.device = str(weights.norm.device)
         self.dtype = weights.layers[0].down.dtype
         self.source = model_dir
+        self.stored = Stored(model_dir, self.architecture, self.device)
         self.rotary = Rotary(self.architecture, self.device)
         self._sampler = Sampler(plain_network(weights), self.architecture, self.rotary, tokenizer.stop_tokens)
 
@@ -52,12 +52,16 @@ class Policy:
 
         Raises UserError for any other file.
         """
-        self._copy(load_weights(file, self.architecture, self.device, self.dtype))
+        named = read_named(file, self.architecture)
+        self._forget_gradients()
+        copy_named(named, self.weights, self.architecture)
         self.source = file
 
     def reset(self) -> None:
         """Back to the weights of the model directory. A learner of this policy ends."""
-        self.load_weights(self.model_dir)
+        self._forget_gradients()
+        self.stored.restore(self.weights)
+        self.source = self.model_dir
 
     def check_tokens(self, tokens: Sequence[int], where: str) -> None:
         """Raise UserError for a token that the model does not have."""
@@ -65,11 +69,9 @@ class Policy:
             if not 0 <= token < self.architecture.vocabulary:
                 raise UserError(f"token {token} is not in the vocabulary", where=where)
 
-    @torch.no_grad()
-    def _copy(self, fresh: Weights) -> None:
-        for old, new in zip(self.weights.tensors(), fresh.tensors(), strict=True):
-            old.copy_(new)
-            old.grad = None
+    def _forget_gradients(self) -> None:
+        for tensor in self.weights.tensors():
+            tensor.grad = None
 
     def _check(self, request: SampleRequest) -> None:
         if not request.prompt:

@@ -8,7 +8,7 @@ compute type; embedding, norms, biases and head stay float32.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -97,44 +97,61 @@ def load_weights(source: Path, architecture: Architecture, device: str, dtype: t
 
     Raises UserError when a tensor is missing or misshapen, or the file is broken.
     """
+    named = read_named(source, architecture)
+    weights = empty_weights(architecture, device, dtype)
+    copy_named(named, weights, architecture)
+    return weights
+
+
+def read_named(source: Path, architecture: Architecture) -> dict[str, Tensor]:
+    """The tensors of a model directory or of one safetensors file, on the CPU in their stored types.
+
+    Raises UserError when a tensor is missing or misshapen, or the file is broken.
+    """
     named: dict[str, Tensor] = {}
     for file in _weight_files(source) if source.is_dir() else (source,):
         named |= read_tensors(file)
-    return _fuse(named, architecture, device, dtype, str(source))
-
-
-def _fuse(
-    named: dict[str, Tensor], architecture: Architecture, device: str, dtype: torch.dtype, where: str
-) -> Weights:
-    """Weights from tensors under Hugging Face's names."""
-    shapes = expected_shapes(architecture)
-    for name, shape in shapes.items():
+    for name, shape in expected_shapes(architecture).items():
         found = tuple(named[name].shape) if name in named else None
         if found != shape:
-            raise UserError(f"{name} has shape {found}, expected {shape}", where=where)
+            raise UserError(f"{name} has shape {found}, expected {shape}", where=str(source))
+    return named
 
-    def take(names: tuple[str, ...], to: torch.dtype) -> Tensor | None:
+
+@torch.no_grad()
+def copy_named(named: Mapping[str, Tensor], weights: Weights, architecture: Architecture) -> None:
+    """Write tensors under Hugging Face's names into the weights, rounded to the types that those have."""
+    for name, tensor in named_tensors(weights, architecture).items():
+        tensor.copy_(named[name])
+
+
+def empty_weights(architecture: Architecture, device: str, dtype: torch.dtype) -> Weights:
+    """Room for all weights, with the layers' matrices in `dtype`."""
+    shapes = expected_shapes(architecture)
+
+    def make(names: tuple[str, ...], kind: torch.dtype) -> Tensor | None:
         if names[0] not in shapes:
             return None
-        parts = [named[name].to(device=device, dtype=to) for name in names]
-        # A copy, since a tensor read from a file may be the file's own mapped memory.
-        return torch.cat(parts) if len(parts) > 1 else parts[0].clone()
+        rows = sum(shapes[name][0] for name in names)
+        return torch.empty((rows, *shapes[names[0]][1:]), dtype=kind, device=device)
 
-    def take_one(name: str) -> Tensor:
-        return named[name].to(device=device, dtype=torch.float32, copy=True)
-
-    def take_layer(index: int) -> Layer:
-        prefix = f"model.layers.{index}."
+    def make_layer(index: int) -> Layer:
         parts = {
-            key: take(tuple(prefix + name for name in names), dtype if key in MATRICES else torch.float32)
+            key: make(
+                tuple(f"model.layers.{index}.{name}" for name in names),
+                dtype if key in MATRICES else torch.float32,
+            )
             for key, names in PARTS.items()
         }
         return Layer(**parts)  # type: ignore[arg-type]
 
-    embedding = take_one("model.embed_tokens.weight")
-    head = embedding if architecture.tied_head else take_one("lm_head.weight")
-    layers = [take_layer(index) for index in range(architecture.layers)]
-    return Weights(embedding, layers, take_one("model.norm.weight"), head)
+    def make_one(name: str) -> Tensor:
+        return torch.empty(shapes[name], device=device)
+
+    embedding = make_one("model.embed_tokens.weight")
+    head = embedding if architecture.tied_head else make_one("lm_head.weight")
+    layers = [make_layer(index) for index in range(architecture.layers)]
+    return Weights(embedding, layers, make_one("model.norm.weight"), head)
 
 
 def save_weights(weights: Weights, architecture: Architecture, file: Path) -> None:
