@@ -34,4 +34,7 @@ class ServeConfig(Config):
     idle_seconds: float = Field(600.0, gt=0)
     """A client that is silent for longer loses its training runs and its queue; checkpoints stay."""
 
+    poll_seconds: float = Field(30.0, gt=0, le=40)
+    """How long a question for an unfinished answer waits; Tinker's SDK gives up after 45."""
+
     engine: EngineConfig = EngineConfig()

@@ -57,7 +57,12 @@ async def serve(
 async def _run(
     served: Served, config: ServeConfig, token: str, listener: socket.socket, ready: Callable[[], None]
 ) -> None:
-    tinker = TinkerService(served, idle_seconds=config.idle_seconds, body_limit=config.body_limit)
+    tinker = TinkerService(
+        served,
+        idle_seconds=config.idle_seconds,
+        body_limit=config.body_limit,
+        poll_seconds=config.poll_seconds,
+    )
     app = make_app([*tinker.routes(), *OpenAiService(served).routes()], token, config.body_limit)
     server = _Server(
         uvicorn.Config(

@@ -58,6 +58,15 @@ async def test_64_samples_at_once_beside_training(clients, server):
     assert order[-1] == "step", "64 short samples do not wait for three long training requests"
 
 
+def test_a_long_answer_is_asked_for_again_and_again(servers, clients):
+    """Guards against answers that take longer than one question waits."""
+    server = servers("--poll-seconds", "0.05")
+    sampler = clients(server).create_sampling_client(base_model=server.model).result()
+    params = types.SamplingParams(max_tokens=480, stop=[])
+    asked = [sampler.sample(PROMPT, 16, params) for _ in range(4)]
+    assert [len(sequence.tokens) for each in asked for sequence in each.result().sequences] == [480] * 64
+
+
 async def test_cancelled_samples_stop(clients, server):
     """Guards against rows that are decoded for nobody until their last token."""
     client = await asyncio.to_thread(clients)

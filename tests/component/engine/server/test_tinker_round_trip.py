@@ -191,6 +191,34 @@ def test_sampling_takes_its_seed_and_its_stops(client, server):
     assert greedy[0].tokens == greedy[1].tokens == sample(top_k=1)[1].tokens == sample(top_p=1e-6)[0].tokens
 
 
+def test_a_stop_string_ends_a_reply(client, server):
+    """Guards against stop strings that are taken for tokens, or that end a reply too late."""
+    run = client.create_lora_training_client(server.model, rank=2)
+    tokenizer, sampler = run.get_tokenizer(), client.create_sampling_client(base_model=server.model)
+    prompt = types.ModelInput.from_ints(list(b"say"))
+
+    def sample(stop):
+        params = types.SamplingParams(max_tokens=40, seed=1, stop=stop)
+        return sampler.sample(prompt, 1, params).result().sequences[0]
+
+    whole = sample([])
+    letters = [tokenizer.decode([token]) for token in whole.tokens]
+    letter = next(text for text in letters[3:] if text.isalnum())
+    place = letters.index(letter)
+    ended = sample([letter])
+    assert (ended.stop_reason, ended.tokens) == ("stop", whole.tokens[: place + 1])
+    assert sample(letter).tokens == ended.tokens
+
+
+def test_prompt_logprobs_of_the_last_tokens(client, server):
+    """Guards against a suffix that is cut at the wrong end, which the SDK takes for an old server."""
+    sampler = client.create_sampling_client(base_model=server.model)
+    prompt = types.ModelInput.from_ints(list(TEXT.encode()))
+    whole = sampler.compute_logprobs(prompt).result()
+    last = sampler.compute_logprobs(prompt, prompt_logprobs_last_n=5).result()
+    assert last[-5:] == whole[-5:] and set(last[:-5]) == {None} and len(last) == len(whole)
+
+
 def test_a_resumed_run_goes_on_exactly(clients, server):
     """Guards against an optimiser's state that is lost, rounded or bound to the wrong tensors."""
     run = clients().create_lora_training_client(server.model, rank=4, seed=9)

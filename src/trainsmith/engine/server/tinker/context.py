@@ -17,6 +17,9 @@ class Context:
     clients: Clients
     futures: Futures
     body_limit: int
+    """In bytes, after decompression."""
+    poll_seconds: float
+    """How long a question for an unfinished answer waits."""
 
     def end_session(self, session: str) -> list[str]:
         """Stop all that a session has begun; the runs whose learners must be dropped."""

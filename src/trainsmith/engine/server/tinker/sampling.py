@@ -22,8 +22,6 @@ from trainsmith.engine.server.tinker.futures import Payload, protobuf_payload
 from trainsmith.engine.server.tinker.reading import read_json
 from trainsmith.errors import UserError
 
-PATIENCE_SECONDS = 30.0
-"""How long a question for a future waits; the SDK gives up after 45."""
 _FUTURE = r"[0-9a-f]{16}:(train:[0-9]+:([0-9]+|create)|sample:[0-9]+:[0-9]+|once:[0-9a-f]+)"
 
 
@@ -78,7 +76,8 @@ class Sampling:
         asked = (await read_json(request, OfFuture)).request_id
         if not re.fullmatch(_FUTURE, asked):
             raise HttpError(404, f"there is no request {asked!r}")
-        payload = await self._context.futures.retrieve(asked, PATIENCE_SECONDS, self._served.stopping)
+        patience, stopping = self._context.poll_seconds, self._served.stopping
+        payload = await self._context.futures.retrieve(asked, patience, stopping)
         if payload is None:
             return JSONResponse({"type": "try_again", "request_id": asked, "queue_state": "active"})
         return Response(payload.content, media_type=payload.media_type)

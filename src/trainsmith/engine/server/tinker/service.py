@@ -30,9 +30,9 @@ FORGOTTEN_SECONDS = 7 * 86400.0
 class TinkerService:
     """The protocol with its state in memory."""
 
-    def __init__(self, served: Served, *, idle_seconds: float, body_limit: int) -> None:
+    def __init__(self, served: Served, *, idle_seconds: float, body_limit: int, poll_seconds: float) -> None:
         clients = Clients(served.store, idle_seconds)
-        self._context = Context(served, clients, Futures(), body_limit)
+        self._context = Context(served, clients, Futures(), body_limit, poll_seconds)
         self._period = min(UPKEEP_SECONDS, idle_seconds)
 
     def routes(self) -> list[Route]:
