@@ -39,7 +39,7 @@ HERE = "benchmarks.grpo_sides"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, measure, print; 2 when TRL is missing."""
     options = parsed(arguments)
-    if find_spec("trl") is None:
+    if find_spec("trl") is None and not options.alone:
         print(MISSING, file=sys.stderr)
         return 2
     directory = bases.fetch(options.base)
@@ -63,6 +63,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), nargs="+", default=["bfloat16"])
     parser.add_argument("--trl-micro-batch", type=int, default=16)
     parser.add_argument("--search", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="this engine without TRL: figures, no ratio")
     return parser.parse_args(arguments)
 
 
@@ -72,7 +73,8 @@ def compared(options: argparse.Namespace, directory: Path) -> Iterator[output.Co
         for threads in options.threads:
             for kind in options.work:
                 work = work_of(options, directory, options.job_steps if kind == "job" else 1)
-                sides = (OurSpec(work=work, dtype=dtype), best_trl(work, dtype, options.trl_micro_batch))
+                ours, theirs = OurSpec(work=work, dtype=dtype), best_trl(work, dtype, options.trl_micro_batch)
+                sides = (ours,) if options.alone else (ours, theirs)
                 measure = measured_jobs if kind == "job" else measured_steps
                 yield row(work, dtype, threads, measure(sides, threads, options.repeats))
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ import trainsmith.engine  # noqa: F401 - settles how threads wait, for all sides
 from trainsmith.records import Record
 
 T = TypeVar("T")
+ROOT = Path(__file__).parents[1]
 
 
 class SideFailed(Exception):
@@ -81,6 +83,7 @@ class Side:
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
+            cwd=ROOT,
         )
         self._answer()
 
