@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch import Tensor
 from trainsmith.bases.architecture import Architecture
 from trainsmith.engine.projections import Adapted, Adapter, Plain
 from trainsmith.engine.records import LoraSpec
-from trainsmith.engine.weights import MATRICES, Layer, Weights
+from trainsmith.engine.weights import MATRICES, PARTS, Layer, Weights
 
 
 def make_adapters(
@@ -30,6 +32,39 @@ def adapter_tensors(adapted: list[dict[str, Adapted]]) -> list[Tensor]:
     """Every trained tensor, in a fixed order."""
     parts = [part for layer in adapted for key in MATRICES for part in layer[key].adapters]
     return [tensor for part in parts for tensor in (part.down, part.up)]
+
+
+def named_adapters(adapted: list[dict[str, Adapted]]) -> dict[str, Tensor]:
+    """Every trained tensor under the name that PEFT gives it in a file."""
+    named: dict[str, Tensor] = {}
+    for index, layer in enumerate(adapted):
+        for key in MATRICES:
+            for name, adapter in zip(PARTS[key], layer[key].adapters, strict=True):
+                prefix = f"base_model.model.model.layers.{index}.{name.removesuffix('.weight')}"
+                named[f"{prefix}.lora_A.weight"] = adapter.down
+                named[f"{prefix}.lora_B.weight"] = adapter.up
+    return named
+
+
+def undropped(adapted: list[dict[str, Adapted]]) -> list[dict[str, Adapted]]:
+    """The same adapters without dropout: for sampling."""
+    return _mapped(adapted, lambda one: replace(one, dropout=0.0))
+
+
+def copied(adapted: list[dict[str, Adapted]]) -> list[dict[str, Adapted]]:
+    """Copies of the adapters over the same frozen matrices, without dropout or gradient."""
+
+    def copy(one: Adapted) -> Adapted:
+        parts = (Adapter(part.down.detach().clone(), part.up.detach().clone()) for part in one.adapters)
+        return replace(one, adapters=tuple(parts), dropout=0.0)
+
+    return _mapped(adapted, copy)
+
+
+def _mapped(
+    adapted: list[dict[str, Adapted]], change: Callable[[Adapted], Adapted]
+) -> list[dict[str, Adapted]]:
+    return [{key: change(one) for key, one in layer.items()} for layer in adapted]
 
 
 def _adapted(

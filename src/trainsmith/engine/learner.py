@@ -1,143 +1,280 @@
-"""One optimiser step from a batch of trajectories, in full or by LoRA, with prime-rl's default loss.
+"""Trains a policy, in full or by LoRA, from trajectories (a job's way) or data under a named loss (Tinker's).
 
-The batch is packed into trees in which every shared token stands once, so a group's prompt is computed once
+Sequences are packed into trees in which every shared token stands once, so a group's prompt is computed once
 however many samples it has. In full mode all weights are trained, the embedding too.
+
+    stats = learner.update(trajectories)                # one step; the loss is a mean over trained tokens
+
+    done = learner.forward_backward(data, Ppo())        # gradients add up; the loss is a sum
+    stats = learner.optim_step(AdamSpec(lr=1e-4))
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from trainsmith.engine.decoder import final_norm, forward_packed
+from trainsmith.engine import learner_state
 from trainsmith.engine.device import repeatable
-from trainsmith.engine.head_loss import HeadSums, head_loss, term_logprobs
-from trainsmith.engine.optimiser import clip_gradients, make_optimiser
-from trainsmith.engine.packed_input import pack_input
-from trainsmith.engine.packing import MicroBatch, check_trajectories, pack, trained_tokens
+from trainsmith.engine.full_training import FullTraining
+from trainsmith.engine.head_loss import HeadSums, Logprobs
+from trainsmith.engine.lora_training import LoraTraining
+from trainsmith.engine.network import Network
+from trainsmith.engine.optimiser import clip_gradients, configure, configure_adam, make_optimiser
+from trainsmith.engine.packing import (
+    MicroBatch,
+    as_datum,
+    check_data,
+    check_trajectories,
+    pack,
+    trained_tokens,
+    without_idle,
+)
+from trainsmith.engine.passes import Passes
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import LoraSpec, LossSpec, OptimSpec, Trajectory, UpdateStats
+from trainsmith.engine.records import (
+    AdamSpec,
+    CrossEntropy,
+    Datum,
+    ForwardBackward,
+    LoraSpec,
+    LossMetrics,
+    LossSpec,
+    OptimSpec,
+    OptimStats,
+    PrimeLoss,
+    Trajectory,
+    UpdateStats,
+)
 from trainsmith.engine.schedule import check_scheduler, learning_rate
-from trainsmith.engine.trainable import FullTraining, LoraTraining, Trainable
+from trainsmith.engine.trainable import Trainable
 from trainsmith.engine.weights import save_weights
+from trainsmith.errors import UserError
 
 MICRO_BATCH_TOKENS = 640
 """Packed tokens of one forward and backward pass; activations take about 1.3 MB a token in float32."""
 
 
 class Learner:
-    """Trains a policy's weights in place: after `update` the policy samples from the new ones."""
+    """Trains a policy's weights in place, or adapters beside them."""
 
     def __init__(
         self,
         policy: Policy,
-        optim: OptimSpec,
+        optim: OptimSpec = OptimSpec(),  # noqa: B008
         loss: LossSpec | None = None,
         lora: LoraSpec | None = None,
         *,
         seed: int = 0,
         micro_batch_tokens: int = MICRO_BATCH_TOKENS,
+        shared: bool = False,
     ) -> None:
-        """`seed` draws the adapters and their dropout. Raises UserError for a scheduler that does not fit."""
+        """`seed` draws the adapters and their dropout.
+
+        `optim` and `loss` (default prime-rl's) are those of `update`. With `shared` the adapters stay apart:
+        the policy's weights are only read, so that several learners train side by side over one policy, and
+        `network` samples from them. Raises UserError for a scheduler that does not fit.
+        """
         check_scheduler(optim.scheduler)
+        if shared and lora is None:
+            raise UserError("only adapters can share a policy", where="learner", fix="give a LoraSpec")
         self._policy = policy
         self._optim = optim
-        self._loss = loss or LossSpec()
+        self._loss: LossSpec = loss or PrimeLoss()
         self._limit = micro_batch_tokens
+        self._lora = lora
         self._trainable: Trainable = (
-            FullTraining(policy) if lora is None else LoraTraining(policy, lora, seed)
+            FullTraining(policy) if lora is None else LoraTraining(policy, lora, seed, shared=shared)
         )
         self._optimiser = make_optimiser(optim, self._trainable.tensors)
+        self._passes = Passes(policy)
         self._dropout_seed = seed if lora is not None and lora.dropout > 0 else None
+        self._pending = 0
+        """Backward passes since the last step."""
         self.step = 0
         """Optimiser steps taken."""
+
+    @property
+    def network(self) -> Network:
+        """To sample with: follows the training, without dropout. For `Policy.sampler_for`."""
+        return self._trainable.sampling
+
+    def snapshot(self) -> Network:
+        """`network` as it is now: adapters are copied and frozen weights shared, full weights copied."""
+        return self._trainable.snapshot()
 
     def update(self, trajectories: Sequence[Trajectory]) -> UpdateStats:
         """Take one optimiser step; none for a batch without trained tokens or with a gradient not finite.
 
         A batch whose advantages are all zero still steps, on squared log-ratio, weight decay and momentum.
-        Raises UserError for a malformed trajectory.
+        Gradients of earlier `forward_backward` calls are dropped. Raises UserError for a malformed
+        trajectory.
         """
-        self._check(trajectories)
-        count = trained_tokens(trajectories)
+        check_trajectories(trajectories)
+        for number, trajectory in enumerate(trajectories):
+            if trajectory.tokens:
+                self._policy.check_tokens(trajectory.tokens, f"trajectory {number}")
+        data = [as_datum(trajectory) for trajectory in trajectories]
+        count = trained_tokens(data)
         lr = learning_rate(self._optim, self.step)
         if count == 0:
             return UpdateStats(0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, lr)
-        sums, packed = HeadSums(), 0
-        self._trainable.start_gradients()
-        if self._dropout_seed is not None:
-            torch.manual_seed((self._dropout_seed * 1_000_003 + self.step) % 2**63)
+        batches, sums = pack(data, self._limit), HeadSums(self._policy.device)
+        self._pending = 0
         with repeatable(self._policy.device):
-            for batch in pack(trajectories, self._limit):
-                self._accumulate(batch, 1 / count, sums)
-                packed += len(batch.tree)
-            norm = clip_gradients(self._trainable.tensors, self._optim.max_norm)
-            if math.isfinite(norm):
-                self._advance(lr)
+            self._backward(batches, self._loss, 1 / count, sums, None)
+            norm, _ = self._take(self._optim.max_norm, lambda: configure(self._optimiser, self._optim, lr))
+        total = sums.read()
         return UpdateStats(
-            loss=sums.loss / count,
-            entropy=sums.entropy / count,
-            mismatch_kl=sums.mismatch_kl / count,
+            loss=total.loss / count,
+            entropy=total.entropy / count,
+            mismatch_kl=total.mismatch_kl / count,
             grad_norm=norm,
             trained_tokens=count,
-            masked_fraction=sums.masked / count,
-            packed_tokens=packed,
+            masked_fraction=total.masked / count,
+            packed_tokens=sum(len(batch.tree) for batch in batches),
             lr=lr,
         )
 
+    def forward_backward(self, data: Sequence[Datum], loss: LossSpec) -> ForwardBackward:
+        """Add the gradient of the summed loss to those since the last step.
+
+        Raises UserError for a malformed datum; the gradients are as before then.
+        """
+        return self._run(data, loss, backward=True)
+
+    def forward(self, data: Sequence[Datum], loss: LossSpec) -> ForwardBackward:
+        """What `forward_backward` returns, without a gradient and without dropout."""
+        return self._run(data, loss, backward=False)
+
+    def optim_step(self, adam: AdamSpec) -> OptimStats:
+        """One AdamW step on the gradients since the last one, zero where there are none.
+
+        A gradient that is not finite is dropped, and no step taken. Raises UserError for a learner whose
+        optimiser is not AdamW.
+        """
+        if self._optim.type != "adamw":
+            raise UserError(f"the optimiser is {self._optim.type}, not adamw", where="optim_step")
+        if not self._pending:
+            self._trainable.start_gradients()
+        self._trainable.finish_gradients()
+        with repeatable(self._policy.device):
+            norm, taken = self._take(
+                adam.grad_clip_norm or None, lambda: configure_adam(self._optimiser, adam)
+            )
+        return OptimStats(lr=adam.lr, grad_norm=norm, taken=taken)
+
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[tuple[float, ...]]:
         """The learner's logprob of every trained token, without a step: to compare with the sampler's."""
-        self._check(trajectories)
-        return [self._logprobs_of(trajectory) for trajectory in trajectories]
+        check_trajectories(trajectories)
+        data = [as_datum(trajectory) for trajectory in trajectories]
+        lines = iter(self.forward([datum for datum in data if datum.tokens], self._loss).logprobs)
+        return [
+            tuple(x for x, on in zip(next(lines), datum.weights, strict=True) if on) if datum.tokens else ()
+            for datum in data
+        ]
 
     def save(self, file: Path) -> None:
         """Write all weights as trained, adapters merged, float32, under Hugging Face's names, atomically."""
         save_weights(self._trainable.merged(), self._policy.architecture, file)
 
-    def _check(self, trajectories: Sequence[Trajectory]) -> None:
-        check_trajectories(trajectories)
-        for number, trajectory in enumerate(trajectories):
-            if trajectory.tokens:
-                self._policy.check_tokens(trajectory.tokens, f"trajectory {number}")
+    def save_state(self, directory: Path, optimiser: bool = True) -> None:
+        """Write what is trained, with the optimiser's state if asked, so that training goes on bit for bit.
 
-    def _advance(self, lr: float) -> None:
-        for group in self._optimiser.param_groups:
-            group["lr"] = lr
+        Gradients since the last step are not saved. A state that is there already is replaced in one step.
+        """
+        state = learner_state.State(self.step, self._lora, self._optim.type)
+        learner_state.save(directory, state, self._trainable.named(), self._optimiser if optimiser else None)
+
+    def load_state(self, directory: Path, optimiser: bool = True) -> None:
+        """Go on from a saved state: weights alone, with a fresh optimiser, or both. Gradients are dropped.
+
+        Raises UserError, and changes nothing, for a state of another kind of learner or a broken one.
+        """
+        self.step = learner_state.load(
+            directory,
+            learner_state.State(0, self._lora, self._optim.type),
+            self._trainable.named(),
+            self._optimiser,
+            with_optimiser=optimiser,
+        )
+        self._trainable.publish()
+        self._pending = 0
+
+    def _run(self, data: Sequence[Datum], loss: LossSpec, *, backward: bool) -> ForwardBackward:
+        check_data(data)
+        for number, datum in enumerate(data):
+            self._check(datum, f"datum {number}")
+        needed = without_idle(data, loss)
+        batches = pack(needed, self._limit, read_all=True)
+        sums, logprobs = HeadSums(self._policy.device), Logprobs()
+        with repeatable(self._policy.device):
+            if backward:
+                self._backward(batches, loss, 1.0, sums, logprobs)
+            else:
+                for batch in batches:
+                    self._passes.forward(self.network, batch, loss, sums, logprobs)
+        return _outcome(data, loss, trained_tokens(needed), batches, sums, logprobs)
+
+    def _check(self, datum: Datum, where: str) -> None:
+        self._policy.check_tokens(datum.tokens, where)
+        self._policy.check_tokens(datum.targets, where)
+        context = self._policy.architecture.context
+        if len(datum.tokens) > context:
+            raise UserError(f"{len(datum.tokens)} tokens exceed the context of {context}", where=where)
+
+    def _backward(
+        self,
+        batches: Sequence[MicroBatch],
+        loss: LossSpec,
+        scale: float,
+        sums: HeadSums,
+        logprobs: Logprobs | None,
+    ) -> None:
+        if not self._pending:
+            self._trainable.start_gradients()
+        if self._dropout_seed is not None:
+            # Torch's CPU generator reads 32 bits of a seed; passes must differ in those.
+            number = self._dropout_seed * 1_000_003 + self.step + self._pending * 2_654_435_761
+            torch.manual_seed(number % 2**63)
+        self._pending += 1
+        for batch in batches:
+            self._passes.backward(self._trainable.network, batch, loss, scale, sums, logprobs)
+
+    def _take(self, max_norm: float | None, configured: Callable[[], None]) -> tuple[float, bool]:
+        """One optimiser step if the gradient is finite: its norm before clipping, and whether it was."""
+        self._pending = 0
+        norm = clip_gradients(self._trainable.tensors, max_norm)
+        if not math.isfinite(norm):
+            return norm, False
+        configured()
         self._optimiser.step()
         self._trainable.publish()
         self.step += 1
+        return norm, True
 
-    def _accumulate(self, batch: MicroBatch, scale: float, sums: HeadSums) -> None:
-        """Add the gradient of one micro-batch to every trained tensor."""
-        embedding = self._trainable.network.embedding
-        tokens = torch.from_numpy(batch.tree.tokens_T).to(embedding.device)
-        embedded = embedding.detach()[tokens].requires_grad_()
-        normed = self._normed(batch, embedded)
-        gradient = head_loss(self._trainable.network, normed.detach(), batch, self._loss, scale, sums)
-        torch.autograd.backward(normed, gradient)
-        if embedding.requires_grad and embedded.grad is not None:
-            # By hand: autograd would make a dense gradient of the embedding's size for every micro-batch.
-            if embedding.grad is None:
-                embedding.grad = torch.zeros_like(embedding)
-            embedding.grad.index_add_(0, tokens, embedded.grad)
 
-    def _normed(self, batch: MicroBatch, embedded: Tensor) -> Tensor:
-        """What the head reads at the rows that the loss needs, [R, D]."""
-        network, a = self._trainable.network, self._policy.architecture
-        packed = pack_input(batch.tree, self._policy.rotary, self._policy.device)
-        hidden = forward_packed(network, a, packed, embedded)
-        return final_norm(network, a, hidden[torch.from_numpy(batch.rows_R).to(hidden.device)])
-
-    @torch.no_grad()
-    def _logprobs_of(self, trajectory: Trajectory) -> tuple[float, ...]:
-        batches = pack([trajectory], len(trajectory.tokens))
-        if not batches:
-            return ()
-        (batch,) = batches
-        embedding = self._trainable.network.embedding
-        normed = self._normed(batch, embedding[torch.from_numpy(batch.tree.tokens_T).to(embedding.device)])
-        return tuple(term_logprobs(self._trainable.network, normed, batch).tolist())
+def _outcome(
+    data: Sequence[Datum],
+    loss: LossSpec,
+    count: int,
+    batches: Sequence[MicroBatch],
+    sums: HeadSums,
+    logprobs: Logprobs,
+) -> ForwardBackward:
+    total, share = sums.read(), 1 / max(1, count)
+    line = iter(logprobs.read(sum(len(datum.tokens) for datum in data)).tolist())
+    return ForwardBackward(
+        loss=total.loss,
+        logprobs=tuple(tuple(next(line) for _ in datum.tokens) for datum in data),
+        metrics=LossMetrics(
+            trained_tokens=count,
+            packed_tokens=sum(len(batch.tree) for batch in batches),
+            entropy=total.entropy * share,
+            mismatch_kl=0.0 if isinstance(loss, CrossEntropy) else total.mismatch_kl * share,
+            masked_fraction=total.masked * share,
+        ),
+    )

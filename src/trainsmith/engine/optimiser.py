@@ -9,7 +9,10 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
-from trainsmith.engine.records import OptimSpec
+from trainsmith.engine.records import AdamSpec, OptimSpec
+
+ADAM_EPSILON = 1e-8
+"""Of AdamW by prime-rl's names, which has no key for it: torch's default."""
 
 
 def make_optimiser(spec: OptimSpec, tensors: Sequence[Tensor]) -> Optimizer:
@@ -29,6 +32,29 @@ def make_optimiser(spec: OptimSpec, tensors: Sequence[Tensor]) -> Optimizer:
             )
         case "sign_sgd":
             return SignSgd(tensors, lr=spec.lr, weight_decay=spec.weight_decay)
+
+
+def configure(optimiser: Optimizer, spec: OptimSpec, lr: float) -> None:
+    """Set the next step's learning rate, and for AdamW whatever `configure_adam` may have set otherwise."""
+    for group in optimiser.param_groups:
+        group["lr"] = lr
+        if spec.type == "adamw":
+            group |= {
+                "betas": (spec.betas1, spec.betas2),
+                "eps": ADAM_EPSILON,
+                "weight_decay": spec.weight_decay,
+            }
+
+
+def configure_adam(optimiser: Optimizer, adam: AdamSpec) -> None:
+    """Set everything that the next AdamW step reads."""
+    for group in optimiser.param_groups:
+        group |= {
+            "lr": adam.lr,
+            "betas": (adam.beta1, adam.beta2),
+            "eps": adam.eps,
+            "weight_decay": adam.weight_decay,
+        }
 
 
 class SignSgd(Optimizer):
@@ -54,7 +80,10 @@ def clip_gradients(tensors: Sequence[Tensor], max_norm: float | None) -> float:
     A norm that is not finite scales nothing: the caller decides.
     """
     gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
-    norm = math.sqrt(sum(float(torch.linalg.vector_norm(gradient)) ** 2 for gradient in gradients))
+    if not gradients:
+        return 0.0
+    norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+    norm = math.sqrt(sum(each**2 for each in norms.tolist()))
     if max_norm is not None and math.isfinite(norm) and max_norm < norm + 1e-6:
         torch._foreach_mul_(gradients, max_norm / (norm + 1e-6))
     return norm

@@ -42,7 +42,7 @@ class Block:
     ancestors: tuple[tuple[int, int], ...]
 
 
-def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
+def build_tree(sequences: Sequence[Sequence[int] | Indices]) -> TokenTree:
     """Pack sequences into one row; equal prefixes are stored once. Empty sequences are allowed."""
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     order = sorted(range(len(arrays)), key=lambda index: tuple(arrays[index]))

@@ -8,19 +8,17 @@ compute type; embedding, norms, biases and head stay float32.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from trainsmith.bases.architecture import Architecture
 from trainsmith.bases.safetensors_file import TensorSpec, read_specs
-from trainsmith.errors import MachineError, UserError
+from trainsmith.engine.tensor_file import read_tensors, write_tensors
+from trainsmith.errors import UserError
 
 
 @dataclass(slots=True)
@@ -71,7 +69,7 @@ class Weights:
 MATRICES = ("qkv", "output", "gate_up", "down")
 """The fields of a layer that have the compute type."""
 
-_PARTS: dict[str, tuple[str, ...]] = {
+PARTS: dict[str, tuple[str, ...]] = {
     "input_norm": ("input_layernorm.weight",),
     "qkv": ("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"),
     "qkv_bias": ("self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"),
@@ -85,6 +83,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "down": ("mlp.down_proj.weight",),
     "down_bias": ("mlp.down_proj.bias",),
 }
+"""The names in files, under a layer, of what each of its fields is stacked from."""
 
 
 def tensor_specs(model_dir: Path) -> tuple[TensorSpec, ...]:
@@ -98,71 +97,66 @@ def load_weights(source: Path, architecture: Architecture, device: str, dtype: t
 
     Raises UserError when a tensor is missing or misshapen, or the file is broken.
     """
+    named = read_named(source, architecture)
+    weights = empty_weights(architecture, device, dtype)
+    copy_named(named, weights, architecture)
+    return weights
+
+
+def read_named(source: Path, architecture: Architecture) -> dict[str, Tensor]:
+    """The tensors of a model directory or of one safetensors file, on the CPU in their stored types.
+
+    Raises UserError when a tensor is missing or misshapen, or the file is broken.
+    """
     named: dict[str, Tensor] = {}
     for file in _weight_files(source) if source.is_dir() else (source,):
-        try:
-            with safe_open(str(file), framework="pt") as reader:
-                named |= {name: reader.get_tensor(name) for name in reader.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"unreadable weights: {error}", where=str(file)) from error
-    return _fuse(named, architecture, device, dtype, str(source))
-
-
-def _fuse(
-    named: dict[str, Tensor], architecture: Architecture, device: str, dtype: torch.dtype, where: str
-) -> Weights:
-    """Weights from tensors under Hugging Face's names."""
-    shapes = expected_shapes(architecture)
-    for name, shape in shapes.items():
+        named |= read_tensors(file)
+    for name, shape in expected_shapes(architecture).items():
         found = tuple(named[name].shape) if name in named else None
         if found != shape:
-            raise UserError(f"{name} has shape {found}, expected {shape}", where=where)
-
-    def take(names: tuple[str, ...], to: torch.dtype) -> Tensor | None:
-        if names[0] not in shapes:
-            return None
-        parts = [named[name].to(device=device, dtype=to) for name in names]
-        # A copy, since a tensor read from a file may be the file's own mapped memory.
-        return torch.cat(parts) if len(parts) > 1 else parts[0].clone()
-
-    def take_one(name: str) -> Tensor:
-        return named[name].to(device=device, dtype=torch.float32, copy=True)
-
-    def take_layer(index: int) -> Layer:
-        prefix = f"model.layers.{index}."
-        parts = {
-            key: take(tuple(prefix + name for name in names), dtype if key in MATRICES else torch.float32)
-            for key, names in _PARTS.items()
-        }
-        return Layer(**parts)  # type: ignore[arg-type]
-
-    embedding = take_one("model.embed_tokens.weight")
-    head = embedding if architecture.tied_head else take_one("lm_head.weight")
-    layers = [take_layer(index) for index in range(architecture.layers)]
-    return Weights(embedding, layers, take_one("model.norm.weight"), head)
+            raise UserError(f"{name} has shape {found}, expected {shape}", where=str(source))
+    return named
 
 
 @torch.no_grad()
+def copy_named(named: Mapping[str, Tensor], weights: Weights, architecture: Architecture) -> None:
+    """Write tensors under Hugging Face's names into the weights, rounded to the types that those have."""
+    for name, tensor in named_tensors(weights, architecture).items():
+        tensor.copy_(named[name])
+
+
+def empty_weights(architecture: Architecture, device: str, dtype: torch.dtype) -> Weights:
+    """Room for all weights, with the layers' matrices in `dtype`."""
+    shapes = expected_shapes(architecture)
+
+    def make(names: tuple[str, ...], kind: torch.dtype) -> Tensor | None:
+        if names[0] not in shapes:
+            return None
+        rows = sum(shapes[name][0] for name in names)
+        return torch.empty((rows, *shapes[names[0]][1:]), dtype=kind, device=device)
+
+    def make_layer(index: int) -> Layer:
+        parts = {
+            key: make(
+                tuple(f"model.layers.{index}.{name}" for name in names),
+                dtype if key in MATRICES else torch.float32,
+            )
+            for key, names in PARTS.items()
+        }
+        return Layer(**parts)  # type: ignore[arg-type]
+
+    def make_one(name: str) -> Tensor:
+        return torch.empty(shapes[name], device=device)
+
+    embedding = make_one("model.embed_tokens.weight")
+    head = embedding if architecture.tied_head else make_one("lm_head.weight")
+    layers = [make_layer(index) for index in range(architecture.layers)]
+    return Weights(embedding, layers, make_one("model.norm.weight"), head)
+
+
 def save_weights(weights: Weights, architecture: Architecture, file: Path) -> None:
     """Write all weights in float32 under Hugging Face's names: whole, or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    named = {
-        name: tensor.detach().float().cpu() for name, tensor in named_tensors(weights, architecture).items()
-    }
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        save_file(named, str(draft), {"format": "pt"})
-        descriptor = os.open(draft, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        draft.replace(file)
-    except (OSError, SafetensorError) as error:
-        draft.unlink(missing_ok=True)
-        raise MachineError(
-            f"cannot save weights: {error}", where=str(file), fix="free some disk space"
-        ) from error
+    write_tensors(named_tensors(weights, architecture), file)
 
 
 def named_tensors(weights: Weights, architecture: Architecture) -> dict[str, Tensor]:
@@ -172,7 +166,7 @@ def named_tensors(weights: Weights, architecture: Architecture) -> dict[str, Ten
     if not architecture.tied_head:
         named["lm_head.weight"] = weights.head
     for index, layer in enumerate(weights.layers):
-        for key, parts in _PARTS.items():
+        for key, parts in PARTS.items():
             tensor = getattr(layer, key)
             if tensor is None:
                 continue

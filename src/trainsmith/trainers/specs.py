@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainsmith.engine.records import LoraSpec, LossSpec, OptimSpec, SchedulerSpec
+from trainsmith.engine.records import LoraSpec, OptimSpec, PrimeLoss, SchedulerSpec
 from trainsmith.jobs.schema import (
     AdamW,
     AuthorConfig,
@@ -21,9 +21,9 @@ def optim_spec(config: AuthorConfig) -> OptimSpec:
     return _optim(config.trainer.optim, _scheduler(config.trainer.scheduler, config.max_steps))
 
 
-def loss_spec(loss: Loss) -> LossSpec:
+def loss_spec(loss: Loss) -> PrimeLoss:
     """The policy loss."""
-    return LossSpec(loss.dppo_mask_low, loss.dppo_mask_high, loss.adv_tau, loss.kl_tau)
+    return PrimeLoss(loss.dppo_mask_low, loss.dppo_mask_high, loss.adv_tau, loss.kl_tau)
 
 
 def lora_spec(config: AuthorConfig) -> LoraSpec | None:

@@ -5,7 +5,7 @@ import torch
 
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import LossSpec, OptimSpec, SampleRequest, Trajectory
+from trainsmith.engine.records import OptimSpec, PrimeLoss, SampleRequest, Trajectory
 
 pytestmark = [
     pytest.mark.component,
@@ -53,7 +53,7 @@ def test_an_update_equals_the_cpus(tiny, kind):
     for device in ("cpu", "cuda"):
         policy = Policy.load(directory, device=device, dtype="float32")
         batch = trajectories(Policy.load(directory, device="cpu", dtype="float32"))
-        results.append(Learner(policy, OptimSpec("sgd", lr=0.1), LossSpec()).update(batch))
+        results.append(Learner(policy, OptimSpec("sgd", lr=0.1), PrimeLoss()).update(batch))
     assert results[0].loss == pytest.approx(results[1].loss, rel=1e-3, abs=1e-5)
     assert results[0].grad_norm == pytest.approx(results[1].grad_norm, rel=1e-3)
 
@@ -62,7 +62,7 @@ def test_an_update_equals_the_cpus(tiny, kind):
 def test_sampler_and_learner_agree_after_steps(tiny, dtype):
     """Guards against sampler and learner drifting apart on the GPU."""
     policy = Policy.load(tiny("qwen3")[0], device="cuda", dtype=dtype)
-    learner = Learner(policy, OptimSpec(lr=1e-3), LossSpec())
+    learner = Learner(policy, OptimSpec(lr=1e-3), PrimeLoss())
     for _ in range(5):
         stats = learner.update(trajectories(policy))
     assert stats.mismatch_kl < (1e-5 if dtype == "float32" else 1e-2)
@@ -75,7 +75,7 @@ def test_the_same_seeds_give_the_same_weights(tiny, tmp_path, dtype):
     files = []
     for number in range(2):
         policy = Policy.load(directory, device="cuda", dtype=dtype)
-        learner = Learner(policy, OptimSpec(lr=1e-3), LossSpec())
+        learner = Learner(policy, OptimSpec(lr=1e-3), PrimeLoss())
         for _ in range(5):
             learner.update(trajectories(policy))
         files.append(tmp_path / f"{number}.safetensors")

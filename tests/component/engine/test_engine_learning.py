@@ -8,12 +8,12 @@ from safetensors.torch import load_file
 
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import LoraSpec, LossSpec, OptimSpec, SampleRequest, SchedulerSpec, Trajectory
+from trainsmith.engine.records import LoraSpec, OptimSpec, PrimeLoss, SampleRequest, SchedulerSpec, Trajectory
 from trainsmith.errors import UserError
 
 pytestmark = pytest.mark.component
 PLAIN_SGD = OptimSpec("sgd", lr=1.0, weight_decay=0.0, max_norm=None, momentum=0.0, nesterov=False)
-LOSS = LossSpec(dppo_mask_low=0.02, dppo_mask_high=0.02, adv_tau=0.7, kl_tau=0.05)
+LOSS = PrimeLoss(dppo_mask_low=0.02, dppo_mask_high=0.02, adv_tau=0.7, kl_tau=0.05)
 
 
 def batch_of(seed=0, groups=3, samples=4, header=9, vocabulary=250):
@@ -127,7 +127,7 @@ def test_temperature_divides_the_learners_logits(tiny):
 def test_sampled_logprobs_are_the_learners(tiny, dtype, lora):
     """Guards against sampler and learner drifting apart, also after a step (merged adapters, masters)."""
     policy = Policy.load(tiny("qwen3")[0], device="cpu", dtype=dtype)
-    learner = Learner(policy, OptimSpec(lr=1e-3, weight_decay=0.0), LossSpec(), lora)
+    learner = Learner(policy, OptimSpec(lr=1e-3, weight_decay=0.0), PrimeLoss(), lora)
     prompts = [(1, 2, 3, 4, 5 + index) for index in range(4)]
     tolerance = 1e-3 if dtype == "float32" else 5e-2
     for step in range(3):
@@ -298,7 +298,7 @@ def test_bfloat16_gradients_are_near_float32s(tiny):
     moves = []
     for dtype in ("float32", "bfloat16"):
         policy = Policy.load(directory, device="cpu", dtype=dtype)
-        learner = Learner(policy, PLAIN_SGD, LossSpec(kl_tau=0.05), micro_batch_tokens=60)
+        learner = Learner(policy, PLAIN_SGD, PrimeLoss(kl_tau=0.05), micro_batch_tokens=60)
         before = {n: t.clone() for n, t in named_masters(learner).items()}
         learner.update(batch_of())
         moves.append({n: (before[n] - t).flatten() for n, t in named_masters(learner).items()})

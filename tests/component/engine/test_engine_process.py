@@ -10,7 +10,7 @@ import pytest
 
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import LoraSpec, LossSpec, OptimSpec, SampleRequest, Trajectory
+from trainsmith.engine.records import LoraSpec, OptimSpec, PrimeLoss, SampleRequest, Trajectory
 
 pytestmark = pytest.mark.component
 
@@ -63,7 +63,7 @@ def test_a_run_repeats_bit_by_bit_in_a_fresh_process(tiny, tmp_path, dtype, mode
 def test_memory_is_flat_over_200_steps(tiny, lora):
     """Guards against graphs, caches or gradients that are kept from step to step."""
     policy = Policy.load(tiny(vocabulary=2000)[0], device="cpu", dtype="float32")
-    learner = Learner(policy, OptimSpec(lr=1e-4), LossSpec(), lora)
+    learner = Learner(policy, OptimSpec(lr=1e-4), PrimeLoss(), lora)
     process, sizes = psutil.Process(), []
     for step in range(200):
         requests = [

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trainsmith import bases
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import LossSpec, OptimSpec, SampleRequest, Trajectory
+from trainsmith.engine.records import OptimSpec, PrimeLoss, SampleRequest, Trajectory
 from trainsmith.records import Message
 
 pytestmark = [pytest.mark.component, pytest.mark.slow]
@@ -135,7 +135,7 @@ print(*slow.train({dtype!r}), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 def train(dtype, steps=12, prompts=8, samples=8):
     """Mean reward of the first two and of the last three steps of GRPO on `last word`."""
     policy = Policy.load(bases.fetch("smollm2-135m"), device="cpu", dtype=dtype)
-    learner = Learner(policy, OptimSpec(lr=3e-5, weight_decay=0.0), LossSpec())
+    learner = Learner(policy, OptimSpec(lr=3e-5, weight_decay=0.0), PrimeLoss())
     rewards = []
     for step in range(steps):
         asked = questions(prompts, step + 100)
