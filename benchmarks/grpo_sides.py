@@ -17,7 +17,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.prompts import Prompt, chats, encode_chats
-from benchmarks.sampling_sides import unstopped
 from trainsmith.records import Message, Record
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def ours(text: str, turns: Turns) -> None:
 def step(policy: Policy, learner: Learner, rows: list[Prompt], work: Work, number: int) -> int:
     """One GRPO step; its new tokens."""
     requests = [_request(row, work, (number * len(rows) + at) * work.samples) for at, row in enumerate(rows)]
-    done = unstopped(policy, [request for group in requests for request in group])
+    done = policy.sample([request for group in requests for request in group])
     batch: list[Trajectory] = []
     for row, start in zip(rows, range(0, len(done), work.samples), strict=True):
         batch += _credited(policy, row, done[start : start + work.samples])
@@ -113,7 +112,9 @@ def step(policy: Policy, learner: Learner, rows: list[Prompt], work: Work, numbe
 def _request(row: Prompt, work: Work, seed: int) -> list[SampleRequest]:
     from trainsmith.engine.records import SampleRequest
 
-    return [SampleRequest(row, work.new, 1.0, seed + sample) for sample in range(work.samples)]
+    return [
+        SampleRequest(row, work.new, 1.0, seed + sample, stop_tokens=()) for sample in range(work.samples)
+    ]
 
 
 def _credited(policy: Policy, row: Prompt, group: Sequence[Completion]) -> list[Trajectory]:

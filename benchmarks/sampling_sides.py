@@ -16,8 +16,7 @@ from trainsmith.records import Record
 if TYPE_CHECKING:
     from benchmarks.side import Turns
     from trainsmith.engine.chat import ChatTokenizer
-    from trainsmith.engine.policy import Policy
-    from trainsmith.engine.records import Completion, SampleRequest
+    from trainsmith.engine.records import SampleRequest
 
 GPU_PROMPT, GPU_HEAD = 100, 70
 """Tokens of a prompt in the GPU's cases, and those of them that all prompts share."""
@@ -68,24 +67,15 @@ def ours(text: str, turns: Turns) -> None:
         case = Case.model_validate_json(order)
         requests = _requests(case.encoded(policy.tokenizer, policy.architecture.vocabulary), case)
         turns.start()
-        done = unstopped(policy, requests)
+        done = policy.sample(requests)
         turns.stop(sum(len(completion.tokens) for completion in done))
-
-
-def unstopped(policy: Policy, requests: list[SampleRequest]) -> list[Completion]:
-    """Samples that no token ends."""
-    from trainsmith.engine.network import plain_network
-    from trainsmith.engine.sampling import Sampler
-
-    network = plain_network(policy.weights)
-    return Sampler(network, policy.architecture, policy.rotary, frozenset()).sample(requests)
 
 
 def _requests(rows: list[Prompt], case: Case) -> list[SampleRequest]:
     from trainsmith.engine.records import SampleRequest
 
     return [
-        SampleRequest(prompt, case.new, 1.0, seed=at * case.samples + number)
+        SampleRequest(prompt, case.new, 1.0, seed=at * case.samples + number, stop_tokens=())
         for at, prompt in enumerate(rows)
         for number in range(case.samples)
     ]
