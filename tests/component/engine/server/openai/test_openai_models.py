@@ -27,7 +27,7 @@ def test_what_tinker_has_trained_is_served(client, spoken):
     """Guards against a checkpoint that is not listed, and a name that silently samples the base."""
     service = tinker.ServiceClient(base_url=spoken.url, api_key=spoken.token)
     try:
-        training = service.create_lora_training_client(base_model=spoken.model, rank=8)
+        training = service.create_lora_training_client(base_model=spoken.model, rank=8).result()
         letter = client.completions.create(
             model="parrot", prompt="z", max_tokens=1, extra_body={"return_token_ids": True}
         ).choices[0]
