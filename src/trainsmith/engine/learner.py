@@ -114,10 +114,8 @@ class Learner:
         trajectory.
         """
         check_trajectories(trajectories)
-        for number, trajectory in enumerate(trajectories):
-            if trajectory.tokens:
-                self._policy.check_tokens(trajectory.tokens, f"trajectory {number}")
         data = [as_datum(trajectory) for trajectory in trajectories]
+        self._check(data, "trajectory")
         count = trained_tokens(data)
         lr = learning_rate(self._optim, self.step)
         if count == 0:
@@ -209,8 +207,7 @@ class Learner:
     ) -> Generator[None, None, ForwardBackward]:
         """`forward_backward` or `forward`, with a yield after each micro-batch for other work to run in."""
         check_data(data)
-        for number, datum in enumerate(data):
-            self._check(datum, f"datum {number}")
+        self._check(data, "datum")
         needed = without_idle(data, loss)
         batches = pack(needed, self._limit, read_all=True)
         sums, logprobs = HeadSums(self._policy.device), Logprobs()
@@ -234,12 +231,16 @@ class Learner:
                 outcome: ForwardBackward = stop.value
                 return outcome
 
-    def _check(self, datum: Datum, where: str) -> None:
-        self._policy.check_tokens(datum.tokens, where)
-        self._policy.check_tokens(datum.targets, where)
+    def _check(self, data: Sequence[Datum], kind: str) -> None:
+        """Raise UserError for what this model cannot read."""
         context = self._policy.architecture.context
-        if len(datum.tokens) > context:
-            raise UserError(f"{len(datum.tokens)} tokens exceed the context of {context}", where=where)
+        for number, datum in enumerate(data):
+            where, size = f"{kind} {number}", len(datum.tokens)
+            if size > context:
+                raise UserError(f"{size} tokens exceed the context of {context}", where=where)
+            if size:
+                self._policy.check_tokens(datum.tokens, where)
+                self._policy.check_tokens(datum.targets, where)
 
     def _backward(
         self,

@@ -1,13 +1,15 @@
 """The one thread that runs torch: sampling steps and units of training take turns. Free of torch itself.
 
 Training comes as jobs in lanes, one lane a training run. A job is a generator; what it does up to a yield is
-a unit, as a rule one micro-batch. A round is one step of all sampling and one unit of one lane, so neither a
-long training request nor a long reply holds up the others.
+a unit, as a rule one micro-batch. Of sampling and training, that which has had less time has the next turn:
+one step of all rows, or one unit of the next lane. So neither a long training request nor a long reply holds
+up the others, though a micro-batch may take as long as fifty steps.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -46,9 +48,12 @@ class _Running:
 class TorchThread:
     """Runs what it is given until it is closed."""
 
-    def __init__(self, sample: Callable[[], bool]) -> None:
+    def __init__(self, sample: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         """`sample` does one step of all sampling, and answers False when there was none to do."""
         self._sample = sample
+        self._clock = clock
+        self._lead = 0.0
+        """Seconds that sampling has had more than training since either was idle."""
         self._changed = threading.Condition()
         self._calls: deque[Callable[[], None]] = deque()
         self._lanes: OrderedDict[str, deque[_Running]] = OrderedDict()
@@ -89,11 +94,21 @@ class TorchThread:
                 calls, self._calls = self._calls, deque()
             for call in calls:
                 call()
-            sampled = self._sample()
-            busy = self._train() or sampled
+            busy = self._turn()
         for lane in self._lanes.values():
             for running in lane:
                 running.outcome.cancel()
+
+    def _turn(self) -> bool:
+        """A turn of the side that has had less time, or of the other if that one is idle."""
+        sampling = self._lead <= 0
+        began = self._clock()
+        if self._sample() if sampling else self._train():
+            took = self._clock() - began
+            self._lead += took if sampling else -took
+            return True
+        self._lead = 0.0
+        return self._train() if sampling else self._sample()
 
     def _train(self) -> bool:
         """One unit of the lane whose turn it is; the lane then goes to the end of the line."""

@@ -1,6 +1,7 @@
 """A real server process over a tiny random model, and what its clients need."""
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -60,17 +61,23 @@ def server(base, tmp_path_factory):
 
 
 @pytest.fixture
-def servers(base, tmp_path):
-    """Call to start a server of one's own; the same state each time."""
+def start_server():
+    """Call with a base, a state directory and options to start a server of one's own."""
     started = []
 
-    def make(*options):
-        started.append(start(base, tmp_path / "state", *options))
+    def make(base, state, *options):
+        started.append(start(base, state, *options))
         return started[-1]
 
     yield make
     for each in started:
         each.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def servers(base, tmp_path, start_server):
+    """Call with options to start a server of the tiny model; the same state each time."""
+    return functools.partial(start_server, base, tmp_path / "state")
 
 
 @pytest.fixture

@@ -8,17 +8,20 @@ from trainsmith.engine.server.torch_thread import TorchThread
 
 
 class Turns:
-    """Writes down who had a turn; samples while it has rows."""
+    """Writes down who had a turn; samples while it has rows. A step takes 1 second by its clock."""
 
     def __init__(self):
         self.seen = []
         self.rows = 0
-        self.thread = TorchThread(self.sample)
+        self.now = 0
+        self.unit = 1
+        self.thread = TorchThread(self.sample, lambda: self.now)
 
     def sample(self):
         if not self.rows:
             return False
         self.rows -= 1
+        self.now += 1
         self.seen.append("sample")
         return True
 
@@ -26,6 +29,7 @@ class Turns:
         def run():
             for _ in range(units):
                 self.seen.append(name)
+                self.now += self.unit
                 yield
             return name
 
@@ -54,6 +58,29 @@ def test_sampling_and_training_take_turns(turns):
     gate.set()
     assert outcome.result(5) == "a"
     assert turns.seen == ["sample", "a"] * 6
+
+
+def test_time_is_shared_and_not_turns(turns):
+    """Guards against samples that get one token for each slow micro-batch."""
+    gate = held(turns)
+    turns.rows, turns.unit = 100, 20
+    outcome = turns.thread.submit("a", turns.job("a", 4))
+    gate.set()
+    assert outcome.result(5) == "a"
+    spells = "".join(each[0] for each in turns.seen).split("a")
+    assert [len(each) for each in spells[:4]] == [1, 20, 20, 20]
+
+
+def test_idle_time_is_not_owed(turns):
+    """Guards against a side that blocks the other once it is back, for the time that it was not there."""
+    turns.unit = 50
+    assert turns.thread.submit("a", turns.job("a", 5)).result(5) == "a"
+    gate = held(turns)
+    turns.rows = 200
+    outcome = turns.thread.submit("b", turns.job("b", 1))
+    gate.set()
+    assert outcome.result(5) == "b"
+    assert turns.seen.index("b") == 6
 
 
 def test_lanes_take_turns_and_keep_their_order(turns):
