@@ -17,33 +17,56 @@ class BatchLimits:
 
     rows: int
     cache_bytes: int
-    """Keys and values of prompts and new tokens; a single request may need more."""
+    """Keys and values of prompts and new tokens; padding may take as much again, a single request more."""
     prefill_tokens: int
     """Packed prompt tokens of one forward pass; a single prompt may have more."""
 
 
-def batches(requests: Sequence[SampleRequest], limits: BatchLimits, token_bytes: int) -> list[list[int]]:
-    """Indices of requests, batch by batch. Prompts of like length come together, since tails are padded.
+class Fill:
+    """What a decode batch would hold, request by request: header once, tails padded to the longest, replies.
 
     `token_bytes` is the size of one token's keys and values.
     """
-    room = limits.cache_bytes // token_bytes
-    order = sorted(range(len(requests)), key=lambda i: (len(requests[i].prompt), requests[i].prompt))
-    result: list[list[int]] = []
-    prompts: set[tuple[int, ...]] = set()
-    longest_reply = 0
-    for index in order:
-        request = requests[index]
-        prompts.add(request.prompt)
-        longest_reply = max(longest_reply, request.max_tokens)
-        rows = len(result[-1]) + 1 if result else 1
-        # Ascending lengths: this prompt is the longest so far, and all are padded to it.
-        need = len(prompts) * len(request.prompt) + rows * longest_reply
-        if not result or rows > limits.rows or need > room:
-            result.append([])
-            prompts, longest_reply = {request.prompt}, request.max_tokens
-        result[-1].append(index)
-    return result
+
+    def __init__(self, limits: BatchLimits, token_bytes: int, tokens: int = 0, rows: int = 0) -> None:
+        """`tokens` and `rows` are there already."""
+        self._rows = limits.rows - rows
+        self._room = limits.cache_bytes // token_bytes - tokens
+        self._prompts: set[tuple[int, ...]] = set()
+        self._first: Indices = np.empty(0, dtype=np.int64)
+        self._header = self._longest_prompt = self._longest_reply = 0
+        self._alone = rows == 0
+        self.joined = 0
+        """Requests that were added."""
+
+    def add(self, request: SampleRequest) -> bool:
+        """Add a request if it fits; the first of an empty batch always does."""
+        fresh = request.prompt not in self._prompts
+        header = self._shared_with(request.prompt) if fresh else self._header
+        longest_prompt = max(self._longest_prompt, len(request.prompt))
+        longest_reply = max(self._longest_reply, request.max_tokens)
+        rows = self.joined + 1
+        need = header + (len(self._prompts) + fresh) * (longest_prompt - header) + rows * longest_reply
+        if (rows > self._rows or need > self._room) and not (self._alone and self.joined == 0):
+            return False
+        self._prompts.add(request.prompt)
+        self._header, self._longest_prompt, self._longest_reply = header, longest_prompt, longest_reply
+        self.joined = rows
+        return True
+
+    def _shared_with(self, prompt: tuple[int, ...]) -> int:
+        """The header's length once a prompt has joined; every prompt keeps a token of its own."""
+        tokens = np.asarray(prompt, dtype=np.int64)
+        if not self._prompts:
+            self._first = tokens
+            return len(prompt) - 1
+        return min(self._header, common_prefix(self._first, tokens), len(prompt) - 1)
+
+
+def header_with(header: int, member: tuple[int, ...], prompts: Sequence[tuple[int, ...]]) -> int:
+    """How much of a header, with which `member` begins, these sorted prompts share; each keeps a token."""
+    shared = shared_header(prompts)
+    return min(header, shared, common_prefix(np.asarray(member), np.asarray(prompts[0])))
 
 
 def shared_header(prompts: Sequence[tuple[int, ...]]) -> int:

@@ -26,25 +26,44 @@ Cache = tuple[Tensor, Tensor]
 
 
 def forward_packed(
-    network: Network, a: Architecture, packed: PackedInput, x: Tensor, cache: Cache | None = None
+    network: Network,
+    a: Architecture,
+    packed: PackedInput,
+    x: Tensor,
+    cache: Cache | None = None,
+    past: Cache | None = None,
 ) -> Tensor:
-    """Hidden states [T, D] before the final norm, from embedded tokens x [T, D]. Fills the cache if given."""
+    """Hidden states [T, D] before the final norm, from embedded tokens x [T, D].
+
+    Fills the cache if given. `past` are the keys and values [L, C, G, K] of the tokens before the tree.
+    """
     recompute = x.requires_grad and len(x) > RECOMPUTE_TOKENS
     for index, layer in enumerate(network.layers):
         if recompute:
-            x = checkpoint(_layer, layer, a, packed, x, None, use_reentrant=False)
+            x = checkpoint(_layer, layer, a, packed, x, None, None, use_reentrant=False)
         else:
-            x = _layer(layer, a, packed, x, None if cache is None else (cache[0][index], cache[1][index]))
+            x = _layer(layer, a, packed, x, _of_layer(cache, index), _of_layer(past, index))
     return x
 
 
+def _of_layer(cache: Cache | None, layer: int) -> Cache | None:
+    return None if cache is None else (cache[0][layer], cache[1][layer])
+
+
 def _layer(
-    layer: NetworkLayer, a: Architecture, packed: PackedInput, x: Tensor, cache: Cache | None
+    layer: NetworkLayer,
+    a: Architecture,
+    packed: PackedInput,
+    x: Tensor,
+    cache: Cache | None,
+    past: Cache | None,
 ) -> Tensor:
     q, k, v = project_qkv(layer, a, x, packed.cos_T1K, packed.sin_T1K)
     if cache is not None:
         cache[0].copy_(k)
         cache[1].copy_(v)
+    if past is not None:
+        k, v = torch.cat((past[0], k)), torch.cat((past[1], v))
     x = x + layer.output(_attend(q, k, v, packed))
     return x + mlp(layer, a, x)
 

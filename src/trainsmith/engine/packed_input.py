@@ -27,34 +27,39 @@ class PackedInput:
     query_sizes: list[int]
     """Tokens of each block; they add up to T."""
     keys_S: Tensor
-    """The rows that each block attends to, one block after the other."""
+    """The rows that each block attends to, one block after the other; rows of the past come first."""
     key_sizes: list[int]
     masks: list[Tensor | None]
     """Added to a block's scores [queries, keys]: 0 or minus infinity. None: one causal run, no ancestors."""
 
 
-def pack_input(tree: TokenTree, rotary: Rotary, device: str) -> PackedInput:
-    """Move a tree to the device, with its attention masks and rotary positions."""
+def pack_input(tree: TokenTree, rotary: Rotary, device: str, past: int = 0) -> PackedInput:
+    """Move a tree to the device, with its attention masks and rotary positions.
+
+    `past` tokens stand before the tree's root: all of it sees them.
+    """
     blocks = attention_blocks(tree, BLOCK_LIMIT if device == "cpu" else GPU_BLOCK_LIMIT)
-    keys = [_keys(block) for block in blocks]
+    keys = [_keys(block, past) for block in blocks]
     return PackedInput(
         torch.from_numpy(tree.tokens_T).to(device),
-        *rotary.at(torch.from_numpy(tree.positions_T).to(device)),
+        *rotary.at(torch.from_numpy(tree.positions_T + past).to(device)),
         [block.stop - block.start for block in blocks],
         torch.from_numpy(np.concatenate(keys)).to(device),
         [len(rows) for rows in keys],
-        [_mask(tree, block, device) for block in blocks],
+        [_mask(tree, block, device, past) for block in blocks],
     )
 
 
-def _keys(block: Block) -> np.ndarray:
-    """Row indices in the order of `tree_mask`: ancestors, then the block itself."""
-    return np.concatenate([np.arange(*span) for span in (*block.ancestors, (block.start, block.stop))])
+def _keys(block: Block, past: int) -> np.ndarray:
+    """Row indices in the order of `tree_mask`: the past, ancestors, then the block itself."""
+    spans = [(start + past, stop + past) for start, stop in (*block.ancestors, (block.start, block.stop))]
+    return np.concatenate([np.arange(*span) for span in ((0, past), *spans)])
 
 
-def _mask(tree: TokenTree, block: Block, device: str) -> Tensor | None:
+def _mask(tree: TokenTree, block: Block, device: str, past: int) -> Tensor | None:
     ends = tree.end_T[block.start : block.stop]
-    if not block.ancestors and (ends == ends[0]).all():
+    if not past and not block.ancestors and (ends == ends[0]).all():
         return None
-    allowed = torch.from_numpy(tree_mask(tree, block)).to(device)
-    return torch.zeros(allowed.shape, device=device).masked_fill_(~allowed, float("-inf"))
+    allowed = torch.from_numpy(np.pad(tree_mask(tree, block), ((0, 0), (past, 0)), constant_values=True))
+    hidden = ~allowed.to(device)
+    return torch.zeros(allowed.shape, device=device).masked_fill_(hidden, float("-inf"))

@@ -8,11 +8,12 @@ from pathlib import Path
 from trainsmith.bases.architecture import read_architecture
 from trainsmith.engine.chat import ChatTokenizer
 from trainsmith.engine.device import Dtype, choose_device, choose_dtype
-from trainsmith.engine.network import plain_network
+from trainsmith.engine.network import Network, plain_network
 from trainsmith.engine.records import Completion, SampleRequest
 from trainsmith.engine.rotary import Rotary
-from trainsmith.engine.sampling import Sampler
+from trainsmith.engine.sampling import CPU_LIMITS, GPU_LIMITS, Sampler
 from trainsmith.engine.stored import Stored
+from trainsmith.engine.torch_loop import TorchDecodeLoop
 from trainsmith.engine.weights import Weights, copy_named, load_weights, read_named, tensor_specs
 from trainsmith.errors import UserError
 
@@ -30,7 +31,8 @@ class Policy:
         self.source = model_dir
         self.stored = Stored(model_dir, self.architecture, self.device)
         self.rotary = Rotary(self.architecture, self.device)
-        self._sampler = Sampler(plain_network(weights), self.architecture, self.rotary, tokenizer.stop_tokens)
+        self.sampler = self.sampler_for(plain_network(weights))
+        """Samples the policy's own weights."""
 
     @classmethod
     def load(cls, model_dir: Path, *, device: str = "auto", dtype: Dtype = "auto") -> Policy:
@@ -44,8 +46,17 @@ class Policy:
     def sample(self, requests: Sequence[SampleRequest]) -> list[Completion]:
         """One completion a request, in order. Raises UserError for a request that cannot be served."""
         for request in requests:
-            self._check(request)
-        return self._sampler.sample(requests)
+            self.check(request)
+        return self.sampler.sample(requests)
+
+    def sampler_for(self, network: Network) -> Sampler:
+        """A sampler of other weights of the same architecture: adapters over these, say."""
+        limits = CPU_LIMITS if self.device == "cpu" else GPU_LIMITS
+        return Sampler(
+            lambda: TorchDecodeLoop(network, self.architecture, self.rotary, limits),
+            self.tokenizer.stop_tokens,
+            self.tokenizer.decode,
+        )
 
     def load_weights(self, file: Path) -> None:
         """Take the weights of a safetensors file with the same tensors. A learner of this policy ends.
@@ -73,12 +84,17 @@ class Policy:
         for tensor in self.weights.tensors():
             tensor.grad = None
 
-    def _check(self, request: SampleRequest) -> None:
+    def check(self, request: SampleRequest) -> None:
+        """Raise UserError for a request that cannot be served."""
         if not request.prompt:
             raise UserError("empty prompt", where="sample request")
         self.check_tokens(request.prompt, "sample request")
         if request.max_tokens < 1 or request.temperature < 0:
             raise UserError("max_tokens must be at least 1, temperature at least 0", where="sample request")
+        if not 0 < request.top_p <= 1 or request.top_k < 0:
+            raise UserError("top_p must be in (0, 1], top_k at least 0", where="sample request")
+        if "" in request.stop_strings:
+            raise UserError("an empty stop string", where="sample request", fix="leave it out")
         total = len(request.prompt) + request.max_tokens
         if total > self.architecture.context:
             raise UserError(

@@ -16,18 +16,30 @@ class SampleRequest:
     """0 is greedy."""
     seed: int
     """Seeds this row alone: the same request gives the same tokens in any batch, up to rounding."""
+    top_p: float = 1.0
+    """Only the likeliest tokens whose probabilities first add up to this, after `top_k`."""
+    top_k: int = 0
+    """Only so many of the likeliest tokens, and their equals; 0 is all."""
+    stop_tokens: tuple[int, ...] | None = None
+    """Tokens that end the reply; None: the model's own."""
+    stop_strings: tuple[str, ...] = ()
+    """The reply ends with the token that completes one of these in its text."""
+    prompt_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Sampled tokens, the stop token included, with their logprobs at the sampling temperature.
+    """Sampled tokens, the last one included that ended the reply, with their logprobs.
 
-    Greedy tokens (temperature 0) have their logprobs at temperature 1.
+    Logprobs are at the sampling temperature (at 1 for greedy tokens) over the whole vocabulary, whatever
+    `top_p` and `top_k` leave of it: what a learner computes, too.
     """
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     finish: Literal["stop", "length"]
+    prompt_logprobs: tuple[float | None, ...] | None = None
+    """Of each prompt token after those before it, at temperature 1; None for the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def test_rows_that_stop_keep_the_stop_token_and_leave_the_rest_alone(tiny):
 def test_many_more_rows_than_one_batch(tiny, monkeypatch):
     """Guards against an order lost between batches, or prompts lost between prefill chunks."""
     limits = BatchLimits(rows=7, cache_bytes=2**30, prefill_tokens=40)
-    monkeypatch.setattr("trainsmith.engine.sampling.CPU_LIMITS", limits)
+    monkeypatch.setattr("trainsmith.engine.policy.CPU_LIMITS", limits)
     directory, model = tiny()
     policy = Policy.load(directory, device="cpu", dtype="float32")
     prompts = prompts_of(12)

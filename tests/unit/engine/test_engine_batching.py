@@ -1,11 +1,24 @@
 """Batches must serve every request within the bounds of memory."""
 
+from itertools import takewhile
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainsmith.engine.batching import BatchLimits, batches, prefill_chunks, shared_header
+from trainsmith.engine.batching import BatchLimits, Fill, header_with, prefill_chunks, shared_header
 from trainsmith.engine.records import SampleRequest
 from trainsmith.engine.token_tree import build_tree
+
+
+def batches(requests, limits, token_bytes):
+    """Requests in order, each batch as full as it gets."""
+    result = []
+    while sum(map(len, result)) < len(requests):
+        fill = Fill(limits, token_bytes)
+        rest = requests[sum(map(len, result)) :]
+        result.append(list(takewhile(fill.add, rest)))
+    return result
+
 
 PROMPT = st.lists(st.integers(0, 1), min_size=1, max_size=12).map(tuple)
 
@@ -15,11 +28,12 @@ def test_every_request_is_served_once_within_rows_and_memory(asked, rows, room):
     """Guards against a request lost, and against long prompts that pad a whole batch out of memory."""
     requests = [SampleRequest(prompt, new, 1.0, 0) for prompt, new in asked]
     result = batches(requests, BatchLimits(rows, room * 8, 100), token_bytes=8)
-    assert sorted(index for batch in result for index in batch) == list(range(len(requests)))
-    for batch in result:
-        members = [requests[index] for index in batch]
+    assert [request for batch in result for request in batch] == requests
+    for members in result:
         prompts = {request.prompt for request in members}
-        need = len(prompts) * max(map(len, prompts)) + len(members) * max(r.max_tokens for r in members)
+        header = shared_header(sorted(prompts))
+        tails = len(prompts) * (max(map(len, prompts)) - header)
+        need = header + tails + len(members) * max(request.max_tokens for request in members)
         assert len(members) <= rows
         assert need <= room or len(members) == 1
 
@@ -30,6 +44,28 @@ def test_a_long_prompt_does_not_pad_the_short_ones():
         SampleRequest((1,) * 2000, 4, 1.0, 0)
     ]
     assert [len(batch) for batch in batches(requests, BatchLimits(256, 10_000, 100), 1)] == [100, 1]
+
+
+def test_a_common_header_is_counted_once():
+    """Guards against a long system prompt that keeps all but a few requests out."""
+    requests = [SampleRequest((*range(2000), n), 4, 1.0, 0) for n in range(64)]
+    assert [len(batch) for batch in batches(requests, BatchLimits(256, 10_000, 100), 1)] == [64]
+
+
+def test_what_is_live_already_takes_room():
+    """Guards against a batch that grows past its bounds when requests join it."""
+    request = SampleRequest((1, 2, 3), 2, 1.0, 0)
+    for limits, tokens, rows, fits in [((4, 10), 5, 1, 1), ((4, 10), 6, 1, 0), ((4, 100), 6, 4, 0)]:
+        fill = Fill(BatchLimits(limits[0], limits[1], 100), 1, tokens, rows)
+        assert [fill.add(request), fill.joined] == [bool(fits), fits]
+
+
+@given(PROMPT, st.integers(0, 12), st.sets(PROMPT, min_size=1, max_size=6).map(sorted))
+def test_a_header_in_company_is_everybodys(member, header, prompts):
+    """Guards against a header that newcomers do not have, or that leaves one of them without a token."""
+    shared = header_with(min(header, len(member) - 1), member, prompts)
+    assert shared <= min(header, len(member) - 1)
+    assert all(prompt[:shared] == member[:shared] and len(prompt) > shared for prompt in prompts)
 
 
 @given(st.sets(PROMPT, min_size=1, max_size=12).map(sorted), st.integers(1, 40))
