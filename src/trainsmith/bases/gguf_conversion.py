@@ -15,6 +15,7 @@ from typing import Any
 import gguf
 import numpy as np
 
+from trainsmith.bases.gguf_metadata import Metadata
 from trainsmith.bases.gguf_tokenizer import write_tokenizer
 from trainsmith.bases.safetensors_file import RawTensor, write_safetensors
 from trainsmith.errors import MachineError
@@ -47,35 +48,6 @@ def convert_gguf(gguf_file: Path, directory: Path) -> None:
     _write_json(directory / "generation_config.json", _generation_config(metadata))
     write_tokenizer(metadata, directory)
     _write_weights(reader, metadata, directory / "model.safetensors")
-
-
-class Metadata:
-    """The key-value part of a GGUF file, read by type."""
-
-    def __init__(self, reader: gguf.GGUFReader) -> None:
-        self._fields = reader.fields
-
-    def text(self, key: str) -> str:
-        """A string; empty when the key is missing."""
-        return str(self._fields[key].contents()) if key in self._fields else ""
-
-    def integer(self, key: str) -> int:
-        """An integer."""
-        return int(self._fields[key].contents())
-
-    def real(self, key: str) -> float:
-        """A float32, as its shortest decimal."""
-        return float(str(np.float32(self._fields[key].contents())))
-
-    def texts(self, key: str) -> list[str]:
-        """A list of strings."""
-        field = self._fields[key]
-        return [bytes(field.parts[index]).decode("utf-8") for index in field.data]
-
-    def integers(self, key: str) -> list[int]:
-        """A list of integers."""
-        field = self._fields[key]
-        return [int(field.parts[index][0]) for index in field.data]
 
 
 def _config(metadata: Metadata, tied: bool) -> dict[str, Any]:

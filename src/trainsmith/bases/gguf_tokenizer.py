@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from trainsmith.bases.gguf_metadata import Metadata
 from trainsmith.errors import MachineError
-
-if TYPE_CHECKING:
-    from trainsmith.bases.gguf_conversion import Metadata
 
 _CONTROL = 3
 """llama.cpp's token type of control tokens."""

@@ -1,6 +1,7 @@
 """Whole episodes with the real model, probe, jail, trainer and grader."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ def test_the_demo_teaches_what_it_says(tmp_path: Path) -> None:
     assert episode["result"]["uplift"]["low"] > 0
     assert 0 < episode["reward"]["total"] <= 1
     page = (tmp_path / document["report"]).read_text(encoding="utf-8")
-    assert "http" not in page.replace("http://www.w3.org", ""), "the page needs no network"
+    assert not re.search(r"""(src|href)\s*=\s*["']?\s*(https?:)?//|url\(|@import""", page), "needs a network"
     assert play(tmp_path, "demo")["episode"] == episode
 
 

@@ -38,6 +38,7 @@ _STILLBORN_SECONDS = 0.3
 _KILL_SECONDS = 5.0
 """How long the zygote may take to end a worker before the whole jail goes."""
 _WORKER_ROLLOUTS = 256
+_JAIL_ENDED = "the whole jail had to be ended"
 _REASONS = {
     Excess.MEMORY: Reason.MEMORY,
     Excess.PROCESSES: Reason.FORKED,
@@ -181,6 +182,8 @@ class Crew:
 
     def _still_there(self, slot: Slot) -> None:
         if slot.number in self._slots and not self._closing:
+            for other in self._slots.values():
+                other.killed = other.killed or _JAIL_ENDED
             self._gone()
 
     def _lose(self, slot: Slot, why: str) -> None:
@@ -238,7 +241,7 @@ class Crew:
             self._slots.pop(slot.number)
             slot.close()
             if slot.suspect is not None:
-                slot.killed = slot.killed or "the whole jail had to be ended"
+                slot.killed = slot.killed or _JAIL_ENDED
             reason, why = _reason(slot, "the whole jail ended")
             self._judge(slot, reason, why, alone=alone)
         self._restarts += 1
