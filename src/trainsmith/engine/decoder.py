@@ -20,6 +20,8 @@ from trainsmith.engine.rotary import rotate
 
 RECOMPUTE_TOKENS = 1536
 """A longer training row keeps one hidden state a layer and recomputes the rest, 1.3 MB a token in float32."""
+GPU_RECOMPUTE_TOKENS = 4096
+"""The same on a GPU."""
 
 Cache = tuple[Tensor, Tensor]
 """Keys and values, [L, T, G, K] each, or one layer of them."""
@@ -37,12 +39,14 @@ def forward_packed(
 
     Fills the cache if given. `past` are the keys and values [L, C, G, K] of the tokens before the tree.
     """
-    recompute = x.requires_grad and len(x) > RECOMPUTE_TOKENS
+    most = RECOMPUTE_TOKENS if x.device.type == "cpu" else GPU_RECOMPUTE_TOKENS
+    recompute = x.requires_grad and len(x) > most
     for index, layer in enumerate(network.layers):
         if recompute:
-            x = checkpoint(_layer, layer, a, packed, x, None, None, use_reentrant=False)
+            x = checkpoint(_layer, layer, a, packed, x, None, None, network.reduced, use_reentrant=False)
         else:
-            x = _layer(layer, a, packed, x, _of_layer(cache, index), _of_layer(past, index))
+            kept = (_of_layer(cache, index), _of_layer(past, index))
+            x = _layer(layer, a, packed, x, *kept, network.reduced)
     return x
 
 
@@ -57,6 +61,7 @@ def _layer(
     x: Tensor,
     cache: Cache | None,
     past: Cache | None,
+    reduced: bool,
 ) -> Tensor:
     q, k, v = project_qkv(layer, a, x, packed.cos_T1K, packed.sin_T1K)
     if cache is not None:
@@ -64,7 +69,10 @@ def _layer(
         cache[1].copy_(v)
     if past is not None:
         k, v = torch.cat((past[0], k)), torch.cat((past[1], v))
-    x = x + layer.output(_attend(q, k, v, packed))
+    attended = (
+        _attend(q, k, v, packed) if packed.end_T is None else _attend_tree(q, k, v, packed.end_T, reduced)
+    )
+    x = x + layer.output(attended)
     return x + mlp(layer, a, x)
 
 
@@ -145,3 +153,12 @@ def _attend(q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor, packed: PackedInput) ->
         for queries, keys, values, mask in zip(q, k, v, packed.masks, strict=True)
     ]
     return torch.cat(outputs, dim=2)[0].transpose(0, 1).flatten(1)
+
+
+def _attend_tree(q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor, end_T: Tensor, reduced: bool) -> Tensor:
+    """Attention [T, H * K] by one kernel; where matrices are in bfloat16, so are its factors."""
+    from trainsmith.engine.cuda.kernels.tree_attention import tree_attention
+
+    if reduced:
+        q_THK, k_TGK, v_TGK = q_THK.bfloat16(), k_TGK.bfloat16(), v_TGK.bfloat16()
+    return tree_attention(q_THK, k_TGK, v_TGK, end_T)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,18 +60,27 @@ def _is_amd() -> bool:
     return "AMD" in platform.processor()
 
 
+def has_kernels(device: str) -> bool:
+    """Whether the engine's Triton kernels run there: a GPU beside an installed Triton."""
+    return device.startswith("cuda") and find_spec("triton") is not None
+
+
 @contextmanager
 def repeatable(device: str) -> Iterator[None]:
     """Inside, a GPU adds in a fixed order, so that equal seeds give equal weights. A CPU always does."""
     if not device.startswith("cuda"):
         yield
         return
-    before = torch.are_deterministic_algorithms_enabled()
+    fills: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), fills.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
+    # Nothing here reads memory before it is written, and filling it all costs as much as the work.
+    fills.fill_uninitialized_memory = False
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before[0])
+        fills.fill_uninitialized_memory = before[1]
 
 
 @contextmanager

@@ -32,9 +32,11 @@ class FullTraining:
         for projection in self._projections():
             projection.stale = True
             matrices.add(id(projection.master))
-        for tensor in self.tensors:
-            if tensor.grad is not None and id(tensor) not in matrices:
-                tensor.grad.zero_()
+        small = [
+            tensor.grad for tensor in self.tensors if id(tensor) not in matrices and tensor.grad is not None
+        ]
+        if small:
+            torch._foreach_zero_(small)
 
     def finish_gradients(self) -> None:
         """Zero the gradients of matrices that no product has overwritten, and make those that miss."""
@@ -51,9 +53,11 @@ class FullTraining:
         """Round the masters into the policy's matrices; in float32 they are the same tensors."""
         if self._masters is self._working:
             return
-        for master, layer in zip(self._masters.layers, self._working.layers, strict=True):
-            for key in MATRICES:
-                getattr(layer, key).copy_(getattr(master, key))
+        working, masters = (
+            [getattr(layer, key) for layer in weights.layers for key in MATRICES]
+            for weights in (self._working, self._masters)
+        )
+        torch._foreach_copy_(working, masters)
 
     def merged(self) -> Weights:
         """The masters themselves."""
@@ -79,6 +83,7 @@ class FullTraining:
                 yield projection
 
 
+@torch.no_grad()
 def _masters(policy: Policy) -> Weights:
     """Float32 matrices; all other tensors are float32 already, and shared with the policy."""
     weights = policy.weights
@@ -90,7 +95,16 @@ def _masters(policy: Policy) -> Weights:
         replace(working, **{key: _master(getattr(working, key), getattr(exact, key)) for key in MATRICES})
         for working, exact in zip(weights.layers, source.layers, strict=True)
     ]
-    return Weights(weights.embedding, layers, weights.norm, weights.head)
+    masters = Weights(weights.embedding, layers, weights.norm, weights.head)
+    if policy.device == "cpu":
+        return masters
+    if policy.kept_masters is None:
+        policy.kept_masters = masters
+    else:
+        for kept, fresh in zip(policy.kept_masters.layers, masters.layers, strict=True):
+            for key in MATRICES:
+                getattr(kept, key).copy_(getattr(fresh, key))
+    return policy.kept_masters
 
 
 def _master(working: Tensor, source: Tensor) -> Tensor:

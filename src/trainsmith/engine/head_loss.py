@@ -48,6 +48,10 @@ class HeadSums:
         terms = (losses.loss.detach() * weight_N, entropy_N, losses.mismatch_kl, losses.masked)
         self._sums += torch.stack([term.sum().double() for term in terms])
 
+    def add_sums(self, sums_4: Tensor) -> None:
+        """Add sums in the order of `Sums`."""
+        self._sums += sums_4
+
     def read(self) -> Sums:
         """Wait for the device."""
         return Sums(*self._sums.tolist())
@@ -71,6 +75,21 @@ class Logprobs:
         if self._values:
             line[np.concatenate(self._places)] = torch.cat(self._values).cpu().numpy()
         return line
+
+
+@dataclass(frozen=True, slots=True)
+class HeadTerms:
+    """The trained rows of a micro-batch and their terms, on the device, padded to sizes of the caller's."""
+
+    temperature_R1: Tensor
+    row_N: Tensor
+    target_N: Tensor
+    sampler_logprob_N: Tensor
+    advantage_N: Tensor
+    weight_N: Tensor
+    """0 for padding."""
+    present_N: Tensor
+    """1, or 0 for padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +156,33 @@ def head_loss(
                 logprobs.add(ours, chunk.place_N)
             gradients.append(_propagate(network, chunk, reading, by_logprob * scale))
     return torch.cat(gradients) if gradients else normed_RD[:0]
+
+
+@torch.no_grad()
+def padded_head_loss(
+    network: Network, normed_RD: Tensor, terms: HeadTerms, spec: LossSpec, scale: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`head_loss` of all rows at once without a look from the host: the sums [4] and the gradient [R, D]."""
+    nothing: Indices = np.empty(0, dtype=np.int64)
+    chunk = _Chunk(
+        normed_RD,
+        terms.temperature_R1,
+        terms.row_N,
+        terms.target_N,
+        terms.sampler_logprob_N,
+        terms.advantage_N,
+        terms.weight_N,
+        nothing,
+        terms.row_N[:0],
+        terms.target_N[:0],
+        nothing,
+    )
+    reading = _read(network, chunk)
+    losses, by_logprob, _ = _differentiate(reading, chunk, spec)
+    entropy = reading.entropy_R()[chunk.row_N]
+    values = (losses.loss.detach() * terms.weight_N, entropy, losses.mismatch_kl, losses.masked)
+    sums = torch.stack([(value * terms.present_N).sum().double() for value in values])
+    return sums, _propagate(network, chunk, reading, by_logprob * scale)
 
 
 @torch.no_grad()

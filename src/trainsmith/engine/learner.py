@@ -34,7 +34,7 @@ from trainsmith.engine.packing import (
     trained_tokens,
     without_idle,
 )
-from trainsmith.engine.passes import Passes
+from trainsmith.engine.passes import Passes, usual_tokens
 from trainsmith.engine.policy import Policy
 from trainsmith.engine.records import (
     AdamSpec,
@@ -53,9 +53,6 @@ from trainsmith.engine.trainable import Trainable
 from trainsmith.engine.weights import save_weights
 from trainsmith.errors import UserError
 
-MICRO_BATCH_TOKENS = 640
-"""Packed tokens of one forward and backward pass; activations take about 1.3 MB a token in float32."""
-
 
 class Learner:
     """Trains a policy's weights in place, or adapters beside them."""
@@ -68,7 +65,7 @@ class Learner:
         lora: LoraSpec | None = None,
         *,
         seed: int = 0,
-        micro_batch_tokens: int = MICRO_BATCH_TOKENS,
+        micro_batch_tokens: int | None = None,
         shared: bool = False,
     ) -> None:
         """`seed` draws the adapters and their dropout.
@@ -83,7 +80,7 @@ class Learner:
         self._policy = policy
         self._optim = optim
         self._loss: LossSpec = loss or PrimeLoss()
-        self._limit = micro_batch_tokens
+        self._limit = micro_batch_tokens or usual_tokens(policy.device)
         self._lora = lora
         self._trainable: Trainable = (
             FullTraining(policy) if lora is None else LoraTraining(policy, lora, seed, shared=shared)

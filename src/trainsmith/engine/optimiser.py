@@ -82,7 +82,7 @@ def clip_gradients(tensors: Sequence[Tensor], max_norm: float | None) -> float:
     gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
     if not gradients:
         return 0.0
-    norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+    norms = torch.stack(torch._foreach_norm(gradients))
     norm = math.sqrt(sum(each**2 for each in norms.tolist()))
     if max_norm is not None and math.isfinite(norm) and max_norm < norm + 1e-6:
         torch._foreach_mul_(gradients, max_norm / (norm + 1e-6))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainsmith.engine.device import has_kernels
 from trainsmith.engine.rotary import Rotary
 from trainsmith.engine.token_tree import Block, TokenTree, attention_blocks, tree_mask
 
@@ -31,6 +32,8 @@ class PackedInput:
     key_sizes: list[int]
     masks: list[Tensor | None]
     """Added to a block's scores [queries, keys]: 0 or minus infinity. None: one causal run, no ancestors."""
+    end_T: Tensor | None = None
+    """The tree's `end_T`, int32, where a kernel attends by it alone and there are no blocks."""
 
 
 def pack_input(tree: TokenTree, rotary: Rotary, device: str, past: int = 0) -> PackedInput:
@@ -38,6 +41,11 @@ def pack_input(tree: TokenTree, rotary: Rotary, device: str, past: int = 0) -> P
 
     `past` tokens stand before the tree's root: all of it sees them.
     """
+    if has_kernels(device) and not past:
+        tokens, positions, end = (
+            torch.from_numpy(x).to(device) for x in (tree.tokens_T, tree.positions_T, tree.end_T)
+        )
+        return PackedInput(tokens, *rotary.at(positions), [], tokens, [], [], end.int())
     blocks = attention_blocks(tree, BLOCK_LIMIT if device == "cpu" else GPU_BLOCK_LIMIT)
     keys = [_keys(block, past) for block in blocks]
     return PackedInput(

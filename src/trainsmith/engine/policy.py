@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainsmith.bases.architecture import read_architecture
 from trainsmith.engine.chat import ChatTokenizer
-from trainsmith.engine.device import Dtype, choose_device, choose_dtype
+from trainsmith.engine.decode_loop import DecodeLoop
+from trainsmith.engine.device import Dtype, choose_device, choose_dtype, has_kernels
 from trainsmith.engine.network import Network, plain_network
 from trainsmith.engine.records import Completion, SampleRequest
 from trainsmith.engine.rotary import Rotary
@@ -16,6 +18,9 @@ from trainsmith.engine.stored import Stored
 from trainsmith.engine.torch_loop import TorchDecodeLoop
 from trainsmith.engine.weights import Weights, copy_named, load_weights, read_named, tensor_specs
 from trainsmith.errors import UserError
+
+if TYPE_CHECKING:
+    from trainsmith.engine.cuda.captured_passes import CapturedPasses
 
 
 class Policy:
@@ -33,6 +38,10 @@ class Policy:
         self.rotary = Rotary(self.architecture, self.device)
         self.sampler = self.sampler_for(plain_network(weights))
         """Samples the policy's own weights."""
+        self.kept_masters: Weights | None = None
+        """On a GPU, the float32 masters of the last full training: the next writes over them."""
+        self.captured_passes: CapturedPasses | None = None
+        """On a GPU, the passes over those masters: graphs outlive a learner."""
 
     @classmethod
     def load(cls, model_dir: Path, *, device: str = "auto", dtype: Dtype = "auto") -> Policy:
@@ -52,11 +61,16 @@ class Policy:
     def sampler_for(self, network: Network) -> Sampler:
         """A sampler of other weights of the same architecture: adapters over these, say."""
         limits = CPU_LIMITS if self.device == "cpu" else GPU_LIMITS
-        return Sampler(
-            lambda: TorchDecodeLoop(network, self.architecture, self.rotary, limits),
-            self.tokenizer.stop_tokens,
-            self.tokenizer.decode,
-        )
+        stop = self.tokenizer.stop_tokens
+
+        def make_loop() -> DecodeLoop:
+            if not has_kernels(self.device):
+                return TorchDecodeLoop(network, self.architecture, self.rotary, limits)
+            from trainsmith.engine.cuda.decode_loop import CudaDecodeLoop
+
+            return CudaDecodeLoop(network, self.architecture, self.rotary, stop)
+
+        return Sampler(make_loop, stop, self.tokenizer.decode)
 
     def load_weights(self, file: Path) -> None:
         """Take the weights of a safetensors file with the same tensors. A learner of this policy ends.

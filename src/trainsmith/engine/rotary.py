@@ -20,6 +20,11 @@ class Rotary:
         # The sign of the rotated half is in the sine.
         self._sin = torch.cat((-sin, sin), dim=-1).to(device)
 
+    @property
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines [context, K] of every position."""
+        return self._cos, self._sin
+
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and signed sines [T, 1, K] of positions [T]."""
         return self._cos[positions][:, None], self._sin[positions][:, None]

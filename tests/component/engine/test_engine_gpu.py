@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from trainsmith.engine.cuda.graphs import shared_graphs
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
 from trainsmith.engine.records import OptimSpec, PrimeLoss, SampleRequest, Trajectory
@@ -81,3 +82,29 @@ def test_the_same_seeds_give_the_same_weights(tiny, tmp_path, dtype):
         files.append(tmp_path / f"{number}.safetensors")
         learner.save(files[-1])
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_one_cache_of_graphs_serves_a_job_after_another(tiny):
+    """Guards against graphs that read an earlier job's tensors, and a warm worker that differs."""
+    directory, _ = tiny("llama")
+    policy = Policy.load(directory, device="cuda", dtype="bfloat16")
+    outcomes = []
+    for _ in range(3):
+        policy.reset()
+        learner = Learner(policy, OptimSpec(lr=1e-3), PrimeLoss())
+        for _ in range(3):
+            learner.update(trajectories(policy))
+        outcomes.append([tensor.detach().float().cpu() for tensor in policy.weights.tensors()])
+        count = len(shared_graphs())
+    assert len(shared_graphs()) == count
+    for other in outcomes[1:]:
+        assert all(torch.equal(left, right) for left, right in zip(outcomes[0], other, strict=True))
+
+
+def test_graphs_are_bounded(tiny, monkeypatch):
+    """Guards against memory that grows with every batch shape."""
+    monkeypatch.setattr(shared_graphs(), "_most", 4)
+    policy = Policy.load(tiny("qwen3")[0], device="cuda", dtype="bfloat16")
+    for rows in (1, 2, 3, 5, 9, 17, 33, 65):
+        policy.sample([SampleRequest((257, 40 + row), 6, 1.0, row) for row in range(rows)])
+    assert len(shared_graphs()) <= 4

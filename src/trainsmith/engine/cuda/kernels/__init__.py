@@ -1,0 +1,1 @@
+"""Triton kernels, each with the function that launches it on tensors of any supported size."""
