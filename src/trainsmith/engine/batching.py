@@ -17,13 +17,13 @@ class BatchLimits:
 
     rows: int
     cache_bytes: int
-    """Keys and values of prompts and new tokens; a single request may need more."""
+    """Keys and values of prompts and new tokens; padding may take as much again, a single request more."""
     prefill_tokens: int
     """Packed prompt tokens of one forward pass; a single prompt may have more."""
 
 
 class Fill:
-    """What a decode batch would hold, request by request. Tails are padded to the longest of those that join.
+    """What a decode batch would hold, request by request: header once, tails padded to the longest, replies.
 
     `token_bytes` is the size of one token's keys and values.
     """
@@ -33,23 +33,34 @@ class Fill:
         self._rows = limits.rows - rows
         self._room = limits.cache_bytes // token_bytes - tokens
         self._prompts: set[tuple[int, ...]] = set()
-        self._longest_prompt = self._longest_reply = 0
+        self._first: Indices = np.empty(0, dtype=np.int64)
+        self._header = self._longest_prompt = self._longest_reply = 0
         self._alone = rows == 0
         self.joined = 0
         """Requests that were added."""
 
     def add(self, request: SampleRequest) -> bool:
         """Add a request if it fits; the first of an empty batch always does."""
-        prompts = len(self._prompts) + (request.prompt not in self._prompts)
+        fresh = request.prompt not in self._prompts
+        header = self._shared_with(request.prompt) if fresh else self._header
         longest_prompt = max(self._longest_prompt, len(request.prompt))
         longest_reply = max(self._longest_reply, request.max_tokens)
         rows = self.joined + 1
-        fits = rows <= self._rows and prompts * longest_prompt + rows * longest_reply <= self._room
-        if not fits and not (self._alone and self.joined == 0):
+        need = header + (len(self._prompts) + fresh) * (longest_prompt - header) + rows * longest_reply
+        if (rows > self._rows or need > self._room) and not (self._alone and self.joined == 0):
             return False
         self._prompts.add(request.prompt)
-        self._longest_prompt, self._longest_reply, self.joined = longest_prompt, longest_reply, rows
+        self._header, self._longest_prompt, self._longest_reply = header, longest_prompt, longest_reply
+        self.joined = rows
         return True
+
+    def _shared_with(self, prompt: tuple[int, ...]) -> int:
+        """The header's length once a prompt has joined; every prompt keeps a token of its own."""
+        tokens = np.asarray(prompt, dtype=np.int64)
+        if not self._prompts:
+            self._first = tokens
+            return len(prompt) - 1
+        return min(self._header, common_prefix(self._first, tokens), len(prompt) - 1)
 
 
 def header_with(header: int, member: tuple[int, ...], prompts: Sequence[tuple[int, ...]]) -> int:

@@ -66,9 +66,13 @@ class Cohort:
     @property
     def tokens(self) -> int:
         """Tokens that the caches hold, or will when every row is complete."""
+        return self.header + len(self.prompts) * self.longest_tail + self.own_tokens()
+
+    def own_tokens(self, more: Sequence[Row] = ()) -> int:
+        """Room that own tokens take, or will, when more rows have joined: all rows have the same."""
         ends = [start + row.request.max_tokens for start, row in zip(self._starts, self.rows, strict=True)]
-        own = max([self._own_keys.shape[-1], *ends])
-        return self.header + len(self.prompts) * self.longest_tail + len(self.rows) * own
+        ends += [self._length + row.request.max_tokens for row in more]
+        return (len(self.rows) + len(more)) * max([self._own_keys.shape[-1], *ends])
 
     def last_hidden(self, prompt: int) -> Tensor:
         """What the head reads [D] after a prompt of this cohort."""

@@ -54,7 +54,6 @@ class Policy:
         limits = CPU_LIMITS if self.device == "cpu" else GPU_LIMITS
         return Sampler(
             lambda: TorchDecodeLoop(network, self.architecture, self.rotary, limits),
-            limits.rows,
             self.tokenizer.stop_tokens,
             self.tokenizer.decode,
         )

@@ -5,7 +5,7 @@ Shapes: L layers, T tokens, G key-value heads, K head size, D hidden, V vocabula
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,8 +45,8 @@ class PromptReader:
 
     def read(
         self, prompts: Sequence[tuple[int, ...]], scored: Sequence[bool], past: Cache | None = None
-    ) -> list[ReadPrompt]:
-        """Read prompts together, what they share once.
+    ) -> Iterator[ReadPrompt]:
+        """Read prompts together, what they share once; one by one in their order.
 
         `past` holds keys and values [L, C, G, K] of the first C tokens, which all of them have: those are not
         read again. Prompts to be scored take no past.
@@ -61,15 +61,9 @@ class PromptReader:
         hidden = forward_packed(self._network, self._a, packed, x, cache, past)
         paths = [torch.from_numpy(path).to(self._device) for path in tree.paths]
         last = final_norm(self._network, self._a, hidden[torch.stack([path[-1] for path in paths])])
-        return [
-            ReadPrompt(
-                cache[0][:, path],
-                cache[1][:, path],
-                last[index],
-                self._score(prompts[index], hidden[path]) if scored[index] else None,
-            )
-            for index, path in enumerate(paths)
-        ]
+        for index, path in enumerate(paths):
+            logprobs = self._score(prompts[index], hidden[path]) if scored[index] else None
+            yield ReadPrompt(cache[0][:, path], cache[1][:, path], last[index], logprobs)
 
     def _score(self, prompt: tuple[int, ...], hidden_TD: Tensor) -> tuple[float | None, ...]:
         targets = torch.tensor(prompt[1:], device=self._device)

@@ -26,17 +26,15 @@ CPU_LIMITS = BatchLimits(rows=256, cache_bytes=2**30, prefill_tokens=4096)
 GPU_LIMITS = BatchLimits(rows=2048, cache_bytes=8 * 2**30, prefill_tokens=16384)
 """A step's time hardly depends on the number of rows."""
 _TOGETHER = 8
-"""Rows join a full batch once this share (1 / 8) of it is free, or all that wait fit: few small prefills."""
+"""Rows join live ones when they are an eighth as many, or all that wait: few small prefills."""
 
 
 class Sampler:
     """Samples over one decode loop. Weights may change while no row is on its way."""
 
-    def __init__(
-        self, make_loop: Callable[[], DecodeLoop], rows: int, stop: frozenset[int], decode: Decode
-    ) -> None:
-        """`rows` is the most that the loop takes, `stop` the model's own stop tokens."""
-        self._make_loop, self._most = make_loop, rows
+    def __init__(self, make_loop: Callable[[], DecodeLoop], stop: frozenset[int], decode: Decode) -> None:
+        """`stop` are the model's own stop tokens, `decode` turns tokens into text."""
+        self._make_loop = make_loop
         self._stop, self._decode = stop, decode
         self.loop = make_loop()
         """What keeps the rows' caches."""
@@ -87,7 +85,7 @@ class Sampler:
 
     def _admit(self) -> None:
         count = self.loop.fitting(self._waiting) if self._waiting else 0
-        if self._live and count < min(len(self._waiting), self._most // _TOGETHER):
+        if self._live and count < min(len(self._waiting), 1 + len(self._live) // _TOGETHER):
             return
         rows = [self._waiting.popleft() for _ in range(count)]
         if rows:

@@ -122,10 +122,16 @@ class TorchDecodeLoop:
         rows, self._entering = self._entering, []
         scored = {row.request.prompt for row in rows if row.request.prompt_logprobs}
         known = {prompt: cohort for cohort in self._cohorts for prompt in cohort.prompts}
-        homes = [None if row.request.prompt in scored else known.get(row.request.prompt) for row in rows]
-        for cohort in list(self._cohorts):
-            self._seat(cohort, [row for row, home in zip(rows, homes, strict=True) if home is cohort])
-        strange = [row for row, home in zip(rows, homes, strict=True) if home is None]
+        groups: dict[Cohort | None, list[Row]] = {}
+        for row in rows:
+            home = None if row.request.prompt in scored else known.get(row.request.prompt)
+            groups.setdefault(home, []).append(row)
+        strange = groups.pop(None, [])
+        for cohort, guests in groups.items():
+            if cohort is not None and _worthwhile(cohort, cohort.header, [], guests):
+                self._seat(cohort, guests)
+            else:
+                strange += guests
         if strange:
             self._seat(self._read(sorted({row.request.prompt for row in strange}), scored, strange), strange)
 
@@ -170,16 +176,19 @@ class TorchDecodeLoop:
 
 
 def _worthwhile(cohort: Cohort, header: int, prompts: list[Tokens], rows: Sequence[Row]) -> bool:
-    """Whether one cohort takes at most `_WASTE` times what two would, in cached tokens and padded slots."""
-    all_prompts = len(cohort.prompts) + len(prompts)
-    longest = max(map(len, prompts))
+    """Whether one cohort takes at most `_WASTE` times what two would, in cached tokens and padded slots.
+
+    `prompts` are those of the rows that the cohort does not have.
+    """
+    longest = max(map(len, prompts), default=0)
     tail = max(cohort.longest_tail + cohort.header - header, longest - header)
-    apart = cohort.header + len(cohort.prompts) * cohort.longest_tail + len(prompts) * longest
-    if header + all_prompts * tail > _WASTE * apart:
+    together = header + (len(cohort.prompts) + len(prompts)) * tail + cohort.own_tokens(rows)
+    replies = len(rows) * max(row.request.max_tokens for row in rows)
+    if together > _WASTE * (cohort.tokens + len(prompts) * longest + replies):
         return False
-    own = Counter(row.request.prompt for row in rows)
-    slots = max(cohort.slots, *own.values()) * all_prompts
-    return slots <= _WASTE * (cohort.slots * len(cohort.prompts) + max(own.values()) * len(prompts)) + _SLOTS
+    most = max(Counter(row.request.prompt for row in rows).values())
+    slots = max(cohort.slots, most) * (len(cohort.prompts) + len(prompts))
+    return slots <= _WASTE * (cohort.slots * len(cohort.prompts) + most * len(prompts)) + _SLOTS
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

@@ -108,6 +108,36 @@ def test_cancelled_rows_leave_the_others_alone(tiny):
     assert not policy.sampler.step()
 
 
+def test_rows_can_be_cancelled_at_any_moment(tiny):
+    """Guards against a cancelled row that is played after all, or whose second cancelling breaks another."""
+    policy = Policy.load(tiny()[0], device="cpu", dtype="float32")
+    requests = [replace(request, max_tokens=5) for request in requests_of(3, seed=8)]
+    heard = [Heard() for _ in requests]
+    waiting, stays, done = (policy.sampler.submit(*pair) for pair in zip(requests, heard, strict=True))
+    policy.sampler.cancel(waiting)
+    while policy.sampler.step():
+        pass
+    for row in (waiting, done, stays):
+        policy.sampler.cancel(row)
+    assert [one.done is None for one in heard] == [True, False, False]
+
+
+def test_short_requests_do_not_wait_for_a_long_one(tiny, monkeypatch):
+    """Guards against a batch that nothing joins until its longest row is done."""
+    token = 3 * 2 * 2 * 16 * 4
+    limits = BatchLimits(rows=64, cache_bytes=token * 500, prefill_tokens=64)
+    monkeypatch.setattr("trainsmith.engine.policy.CPU_LIMITS", limits)
+    policy = Policy.load(tiny()[0], device="cpu", dtype="float32")
+    longs = [SampleRequest(tuple(range(n, n + 20)), 200, 1.0, n, stop_tokens=()) for n in range(2)]
+    shorts = [SampleRequest((n, 1), 4, 1.0, n, stop_tokens=()) for n in range(40)]
+    heard = [Heard() for _ in (*longs, *shorts)]
+    for request, one in zip((*longs, *shorts), heard, strict=True):
+        policy.sampler.submit(request, one)
+    while any(one.done is None for one in heard[2:]):
+        policy.sampler.step()
+    assert all(one.done is None for one in heard[:2])
+
+
 def test_the_same_arrivals_give_the_same_bits(tiny):
     """Guards against results that depend on a set's or a dictionary's order."""
     requests = requests_of(25, seed=4)

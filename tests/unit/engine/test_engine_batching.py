@@ -31,7 +31,9 @@ def test_every_request_is_served_once_within_rows_and_memory(asked, rows, room):
     assert [request for batch in result for request in batch] == requests
     for members in result:
         prompts = {request.prompt for request in members}
-        need = len(prompts) * max(map(len, prompts)) + len(members) * max(r.max_tokens for r in members)
+        header = shared_header(sorted(prompts))
+        tails = len(prompts) * (max(map(len, prompts)) - header)
+        need = header + tails + len(members) * max(request.max_tokens for request in members)
         assert len(members) <= rows
         assert need <= room or len(members) == 1
 
@@ -42,6 +44,12 @@ def test_a_long_prompt_does_not_pad_the_short_ones():
         SampleRequest((1,) * 2000, 4, 1.0, 0)
     ]
     assert [len(batch) for batch in batches(requests, BatchLimits(256, 10_000, 100), 1)] == [100, 1]
+
+
+def test_a_common_header_is_counted_once():
+    """Guards against a long system prompt that keeps all but a few requests out."""
+    requests = [SampleRequest((*range(2000), n), 4, 1.0, 0) for n in range(64)]
+    assert [len(batch) for batch in batches(requests, BatchLimits(256, 10_000, 100), 1)] == [64]
 
 
 def test_what_is_live_already_takes_room():

@@ -16,6 +16,7 @@ from trainsmith.config.serve import ServeConfig
 from trainsmith.engine.server.access_token import access_token
 from trainsmith.engine.server.app import make_app
 from trainsmith.engine.server.host import ModelHost
+from trainsmith.engine.server.openai.service import OpenAiService
 from trainsmith.engine.server.served import Served
 from trainsmith.engine.server.store import Store
 from trainsmith.engine.server.tinker.service import TinkerService
@@ -62,7 +63,7 @@ async def _run(
         body_limit=config.body_limit,
         poll_seconds=config.poll_seconds,
     )
-    app = make_app(tinker.routes(), token, config.body_limit)
+    app = make_app([*tinker.routes(), *OpenAiService(served).routes()], token, config.body_limit)
     server = _Server(
         uvicorn.Config(
             app,

@@ -101,3 +101,9 @@ def clients(server):
 def client(clients):
     """An SDK client of the shared server."""
     return clients()
+
+
+@pytest.fixture(scope="session")
+def start_server():
+    """Call with a base, a state directory and options."""
+    return start
