@@ -24,6 +24,7 @@ from trainsmith.engine.head_loss import HeadSums, Logprobs
 from trainsmith.engine.lora_training import LoraTraining
 from trainsmith.engine.network import Network
 from trainsmith.engine.optimiser import clip_gradients, configure, configure_adam, make_optimiser
+from trainsmith.engine.outcome import outcome
 from trainsmith.engine.packing import (
     MicroBatch,
     as_datum,
@@ -37,11 +38,9 @@ from trainsmith.engine.passes import Passes
 from trainsmith.engine.policy import Policy
 from trainsmith.engine.records import (
     AdamSpec,
-    CrossEntropy,
     Datum,
     ForwardBackward,
     LoraSpec,
-    LossMetrics,
     LossSpec,
     OptimSpec,
     OptimStats,
@@ -140,7 +139,8 @@ class Learner:
     def forward_backward(self, data: Sequence[Datum], loss: LossSpec) -> ForwardBackward:
         """Add the gradient of the summed loss to those since the last step.
 
-        Raises UserError for a malformed datum; the gradients are as before then.
+        Raises UserError for a malformed datum; the gradients are as before then. After any other exception
+        they are dropped.
         """
         return self._run(data, loss, backward=True)
 
@@ -205,7 +205,10 @@ class Learner:
     def stepwise(
         self, data: Sequence[Datum], loss: LossSpec, *, backward: bool
     ) -> Generator[None, None, ForwardBackward]:
-        """`forward_backward` or `forward`, with a yield after each micro-batch for other work to run in."""
+        """`forward_backward` or `forward`, with a yield after each micro-batch for other work to run in.
+
+        Closed before its end it drops the gradients since the last step.
+        """
         check_data(data)
         self._check(data, "datum")
         needed = without_idle(data, loss)
@@ -213,14 +216,18 @@ class Learner:
         sums, logprobs = HeadSums(self._policy.device), Logprobs()
         if backward:
             self._start_backward()
-        for batch in batches:
-            with repeatable(self._policy.device):
-                if backward:
-                    self._passes.backward(self._trainable.network, batch, loss, 1.0, sums, logprobs)
-                else:
-                    self._passes.forward(self.network, batch, loss, sums, logprobs)
-            yield
-        return _outcome(data, loss, trained_tokens(needed), batches, sums, logprobs)
+        try:
+            for batch in batches:
+                with repeatable(self._policy.device):
+                    if backward:
+                        self._passes.backward(self._trainable.network, batch, loss, 1.0, sums, logprobs)
+                    else:
+                        self._passes.forward(self.network, batch, loss, sums, logprobs)
+                yield
+        except BaseException:  # also when nobody asks for the rest: half a pass must not be stepped on
+            self._pending = 0 if backward else self._pending
+            raise
+        return outcome(data, loss, trained_tokens(needed), batches, sums, logprobs)
 
     def _run(self, data: Sequence[Datum], loss: LossSpec, *, backward: bool) -> ForwardBackward:
         steps = self.stepwise(data, loss, backward=backward)
@@ -274,26 +281,3 @@ class Learner:
         self._trainable.publish()
         self.step += 1
         return norm, True
-
-
-def _outcome(
-    data: Sequence[Datum],
-    loss: LossSpec,
-    count: int,
-    batches: Sequence[MicroBatch],
-    sums: HeadSums,
-    logprobs: Logprobs,
-) -> ForwardBackward:
-    total, share = sums.read(), 1 / max(1, count)
-    line = iter(logprobs.read(sum(len(datum.tokens) for datum in data)).tolist())
-    return ForwardBackward(
-        loss=total.loss,
-        logprobs=tuple(tuple(next(line) for _ in datum.tokens) for datum in data),
-        metrics=LossMetrics(
-            trained_tokens=count,
-            packed_tokens=sum(len(batch.tree) for batch in batches),
-            entropy=total.entropy * share,
-            mismatch_kl=0.0 if isinstance(loss, CrossEntropy) else total.mismatch_kl * share,
-            masked_fraction=total.masked * share,
-        ),
-    )

@@ -310,3 +310,21 @@ def test_dropout_differs_between_passes_and_repeats_with_the_seed(tiny):
     first = losses(1)
     assert first == losses(1)
     assert first[0] != first[1] and first[2] == first[3] and first[2] not in first[:2]
+
+
+def test_half_a_pass_is_never_stepped_on(tiny):
+    """Guards against gradients of a cancelled pass that the next step takes for whole ones."""
+    directory, _ = tiny()
+    weights = []
+    for cancelled in (True, False):
+        learner = learner_of(directory, lora=LoraSpec(4), micro_batch_tokens=40)
+        if cancelled:
+            learner.forward_backward(data_of(1), Ppo())
+            steps = learner.stepwise(data_of(2), Ppo(), backward=True)
+            next(steps)
+            steps.close()
+        learner.forward_backward(data_of(3), Ppo())
+        learner.optim_step(AdamSpec(1e-2))
+        weights.append(learner._trainable.named())
+    for name, tensor in weights[0].items():
+        assert torch.equal(tensor, weights[1][name]), name

@@ -260,6 +260,20 @@ def test_lora_dropout_drops_in_training_only_and_repeats_with_its_seed(tiny):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("lora", [None, LoraSpec(4)])
+def test_a_reset_policy_is_as_if_loaded_anew(tiny, dtype, lora):
+    """Guards against a tensor, a shard or a gradient that a reset forgets."""
+    directory, _ = tiny("llama-biases", False, shards="200KB")
+    policy = Policy.load(directory, device="cpu", dtype=dtype)
+    Learner(policy, OptimSpec(lr=1e-2), LOSS, lora).update(batch_of())
+    policy.reset()
+    loaded = named(Policy.load(directory, device="cpu", dtype=dtype))
+    for name, tensor in named(policy).items():
+        assert torch.equal(tensor, loaded[name]) and tensor.dtype == loaded[name].dtype, name
+    assert all(tensor.grad is None for tensor in policy.weights.tensors())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("lora", [None, LoraSpec(4)])
 def test_saved_weights_are_the_trained_ones(tiny, tmp_path, dtype, lora):
     """Guards against a save that loses the adapters, the masters, a name, or half the file."""
     directory, model = tiny("qwen3", False)

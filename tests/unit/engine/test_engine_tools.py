@@ -159,6 +159,7 @@ def test_text_without_calls_is_told_as_it_is(text, sizes):
         '{"name": "f", "arguments": "x"}',
         '{"name": "f", "arguments": []}',
         '{"name": "f", "arguments": {"a": NaN}}',
+        '{"name": "f", "arguments": {"a": 1e999}}',
     ],
 )
 def test_malformed_calls_are_none(text):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from trainsmith.engine.conversation import Tool, ToolCall, Turn
 from trainsmith.engine.server.openai.body import Body
@@ -138,8 +139,8 @@ def _text(message: ChatMessage, where: str, *, may_lack: bool) -> str:
 
 def _call(part: CallPart, where: str) -> ToolCall:
     try:
-        arguments = json.loads(part.function.arguments or "{}")
-    except (ValueError, RecursionError) as error:
+        arguments = from_json(part.function.arguments or "{}", allow_inf_nan=False)
+    except ValueError as error:
         raise Refused(f"arguments are not JSON: {error}", param=f"{where}.tool_calls") from error
     if not isinstance(arguments, dict):
         raise Refused("arguments are not a JSON object", param=f"{where}.tool_calls")

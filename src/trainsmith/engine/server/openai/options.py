@@ -25,8 +25,8 @@ Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 class Options(Body):
     """Fields of OpenAI's requests and of vLLM's `SamplingParams`; None is the default."""
 
-    temperature: float | None = Field(None, ge=0)
-    top_p: float | None = Field(None, gt=0, le=1)
+    temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     top_k: int | None = Field(None, ge=-1)
     """0 and -1 are all tokens."""
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)

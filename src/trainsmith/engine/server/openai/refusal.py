@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from trainsmith.engine.server.errors import HttpError
@@ -12,6 +12,7 @@ from trainsmith.engine.server.errors import HttpError
 CONTEXT = "context_length_exceeded"
 UNSUPPORTED = "unsupported_parameter"
 UNKNOWN_MODEL = "model_not_found"
+_GONE = 499
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -34,12 +35,17 @@ def error_json(error: Refused) -> dict[str, object]:
 
 
 def with_refusals(handler: Handler) -> Handler:
-    """The handler, with its `Refused` answered; all other errors go to the application's own handler."""
+    """The handler, with its `Refused` answered; other errors go to the application's own handler.
+
+    A client that has gone is answered too, though nobody hears it: it is no failure to log.
+    """
 
     async def handle(request: Request) -> Response:
         try:
             return await handler(request)
         except Refused as error:
             return JSONResponse(error_json(error), error.status)
+        except ClientDisconnect:
+            return Response(status_code=_GONE)
 
     return handle

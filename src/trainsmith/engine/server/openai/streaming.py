@@ -23,9 +23,6 @@ T = TypeVar("T")
 Item = tuple[int, float] | Completion
 """A token with its logprob, or a row's end."""
 
-CLOSED = 499
-"""The status that nobody reads: the client has gone."""
-
 
 async def until_gone(request: Request, work: Coroutine[None, None, T]) -> T:
     """The result of `work`, which is cancelled when the client leaves. Raises ClientDisconnect then.

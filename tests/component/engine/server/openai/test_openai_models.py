@@ -1,5 +1,8 @@
 """Which models there are, and that a trained one can be named by any protocol's client."""
 
+import asyncio
+
+import openai
 import pytest
 import tinker
 from tinker import types
@@ -27,7 +30,7 @@ def test_what_tinker_has_trained_is_served(client, spoken):
     """Guards against a checkpoint that is not listed, and a name that silently samples the base."""
     service = tinker.ServiceClient(base_url=spoken.url, api_key=spoken.token)
     try:
-        training = service.create_lora_training_client(base_model=spoken.model, rank=8)
+        training = service.create_lora_training_client(base_model=spoken.model, rank=8).result()
         letter = client.completions.create(
             model="parrot", prompt="z", max_tokens=1, extra_body={"return_token_ids": True}
         ).choices[0]
@@ -43,3 +46,25 @@ def test_what_tinker_has_trained_is_served(client, spoken):
     options = {"prompt": "zzzz", "max_tokens": 4, "temperature": 0}
     assert client.completions.create(model=path, **options).choices[0].text == "zzzz"
     assert client.completions.create(model="parrot", **options).choices[0].text != "zzzz"
+
+
+async def test_many_chat_while_one_trains(spoken, replies):
+    """Guards against training that holds up or changes what the base says, and chats that stop training."""
+    service = tinker.ServiceClient(base_url=spoken.url, api_key=spoken.token)
+
+    def train():
+        training = service.create_lora_training_client(base_model=spoken.model, rank=8).result()
+        for _ in range(10):
+            training.forward_backward([datum([1, 2, 3] * 30, 4)] * 8, "cross_entropy")
+            training.optim_step(types.AdamParams(learning_rate=0.01)).result()
+        return training.save_weights_for_sampler(name="busy").result().path
+
+    async with openai.AsyncOpenAI(base_url=f"{spoken.url}/v1", api_key=spoken.token, max_retries=0) as client:
+        training = asyncio.create_task(asyncio.to_thread(train))
+        asked = {"messages": [{"role": "user", "content": "text"}], "temperature": 0}
+        answers = await asyncio.gather(
+            *(client.chat.completions.create(model="parrot", **asked) for _ in range(64))
+        )
+        assert (await training).startswith("tinker://")
+    service.holder.close()
+    assert {answer.choices[0].message.content for answer in answers} == {replies["text"]}

@@ -6,6 +6,16 @@ import pytest
 
 pytestmark = pytest.mark.component
 
+MALFORMED = {
+    "empty": b"",
+    "cut": b"{",
+    "list": b"[]",
+    "null": b"null",
+    "no list": b'{"model": "parrot", "messages": "hi"}',
+    "no UTF-8": b"\xff\xfe",
+    "deep": b"[" * 100_000,
+    "half a character": b'{"model": "parrot", "prompt": "\\ud800", "messages": [], "token_ids": []}',
+}
 PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 
@@ -24,6 +34,7 @@ PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
         ("stop", {"stop": [f"{n}" for n in range(100)]}),
         ("stop.0", {"stop": ""}),
         ("temperature", {"temperature": -1}),
+        ("temperature", {"extra_body": {"temperature": "nan"}}),
         ("tool_choice", {"tool_choice": "required"}),
         ("top_logprobs", {"logprobs": True, "top_logprobs": 2}),
         ("top_p", {"top_p": 0}),
@@ -82,11 +93,7 @@ def test_a_wrong_token_is_refused(spoken):
             client.models.list()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"[]", b"null", b'{"model": "parrot", "messages": "hi"}', b"\xff\xfe", b"[" * 100_000],
-    ids=["empty", "cut", "list", "null", "no list", "no utf-8", "deep"],
-)
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/inference/v1/generate"])
 def test_malformed_bodies_are_refused(spoken, path, body):
     """Guards against a body that ends in an internal error."""
