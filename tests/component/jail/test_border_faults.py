@@ -110,8 +110,8 @@ def test_a_dead_zygote_is_replaced(loop, jail):
 def test_the_same_under_landlock(loop, landlock):
     """Guards against a jail without namespaces that mends less.
 
-    Here nothing can stop the whole jail while a fork bomb is swept up: on a busy machine the bomb may take the
-    zygote along, and is then blamed for that.
+    Here nothing can stop the whole jail while a fork bomb is swept up: on a busy machine the bomb may take
+    the zygote along, and is then blamed for that.
     """
     faults = ("memory", "daemon", "kill", "junk", "bomb")
     bad = play(loop, landlock, faults)
