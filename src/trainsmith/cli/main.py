@@ -36,6 +36,7 @@ COMMANDS = (
     Command("job validate", "probe a job: job validate DIR --task ID", "job_validate"),
     Command("job run", "probe, train and grade a job: job run DIR --task ID", "job_run"),
     Command("episode", "let an agent play a task: episode --agent reference --task ID", "episode"),
+    Command("engine serve", "serve a base to clients of Tinker and OpenAI", "engine_serve"),
     Command("report", "write the page of a run: report RUN", "report"),
     Command("doctor", "what works on this machine, and the fix for what does not", "doctor"),
 )

@@ -15,14 +15,27 @@ from types import MappingProxyType
 from typing import Any
 
 import jinja2
+from jinja2 import meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders
 
+from trainsmith.engine import hermes
+from trainsmith.engine.conversation import Tool, Turn
 from trainsmith.errors import UserError
 from trainsmith.records import Message
 
 _PRIVATE_USE = range(0xE000, 0xF8FF)
 _REPLY = "reply"
+
+
+def _byte_letters() -> dict[str, int]:
+    """GPT-2's letters for bytes: printable ones stand for themselves, the others follow from 256 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + index): byte for index, byte in enumerate(rest)}
+
+
+_BYTE_OF_LETTER = _byte_letters()
 
 
 class ChatTokenizer:
@@ -44,12 +57,15 @@ class ChatTokenizer:
         environment.globals["raise_exception"] = _raise
         environment.filters["tojson"] = _to_json
         self._template = environment.from_string(template)
+        self._knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(template))
         control = {
             token.content: index
             for index, token in tokenizer.get_added_tokens_decoder().items()
             if token.special
         }
         self._control = control
+        self._added = frozenset(tokenizer.get_added_tokens_decoder())
+        self._byte_level = isinstance(tokenizer.decoder, decoders.ByteLevel)
         longest_first = sorted(control, key=len, reverse=True)
         self._cut = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._names = names
@@ -68,17 +84,26 @@ class ChatTokenizer:
 
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The conversation with the prompt for the model's next turn; thinking is off."""
-        return self._encode(self._render(messages, _escape_mark(messages)), _escape_mark(messages))
+        return self._encode_json([{"role": each.role, "content": each.content} for each in messages])
+
+    def encode_conversation(self, turns: Sequence[Turn], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
+        """As `encode_chat`, with tools; as text in Hermes's form where the template knows none."""
+        if not self._knows_tools:
+            turns, tools = hermes.written_out(turns, tools), ()
+        return self._encode_json(
+            [_turn_json(turn) for turn in turns], [json.loads(tool.declaration) for tool in tools]
+        )
 
     def encode_reply_tail(self, messages: Sequence[Message], *, stopped: bool = True) -> tuple[int, ...]:
         """What follows a sampled reply when `messages` come next, up to the prompt for the next reply.
 
         The reply's stop token belongs to the sample; one that was cut off gets it here with `stopped=False`.
         """
-        mark = _escape_mark(messages)
+        new = [{"role": each.role, "content": each.content} for each in messages]
+        mark = _escape_mark(new)
         reply = mark + _REPLY + mark
-        before = [Message(role="user", content=_REPLY), Message(role="assistant", content=reply)]
-        rendered = self._render([*before, *messages], mark, keep=reply)
+        before = [{"role": "user", "content": _REPLY}, {"role": "assistant", "content": reply}]
+        rendered = self._render([*before, *self._hide_all(new, mark)])
         tail = rendered.partition(reply)[2]
         stop = self._cut.match(tail)
         if stop is None:
@@ -95,17 +120,45 @@ class ChatTokenizer:
         """The text of tokens, control tokens left out."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
-    def _render(self, messages: Sequence[Message], mark: str, keep: str = "") -> str:
-        turns = [
-            {"role": m.role, "content": m.content if m.content == keep else self._hide(m.content, mark)}
-            for m in messages
-        ]
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one token, control tokens by their names; not always whole characters."""
+        piece = self._tokenizer.id_to_token(token)
+        if piece is None:
+            return b""  # beyond the tokenizer: vocabularies are padded
+        if not self._byte_level or token in self._added:
+            return piece.encode() if token in self._added else self._decode_one(token)
+        return bytes(_BYTE_OF_LETTER[letter] for letter in piece)
+
+    def _decode_one(self, token: int) -> bytes:
+        return str(self._tokenizer.decode([token], skip_special_tokens=False)).encode()
+
+    def _encode_json(self, messages: list[Any], tools: Sequence[Any] = ()) -> tuple[int, ...]:
+        mark = _escape_mark([messages, *tools])
+        rendered = self._render(self._hide_all(messages, mark), self._hide_all(list(tools), mark))
+        return self._encode(rendered, mark)
+
+    def _render(self, messages: list[Any], tools: list[Any] | None = None) -> str:
+        """The template's text of messages in which control tokens are hidden already."""
         try:
             return self._template.render(
-                messages=turns, add_generation_prompt=True, enable_thinking=False, **self._names
+                messages=messages,
+                tools=tools or None,
+                add_generation_prompt=True,
+                enable_thinking=False,
+                **self._names,
             )
         except jinja2.TemplateError as error:
             raise UserError(f"the chat template refuses these messages: {error}", where="messages") from error
+
+    def _hide_all(self, value: Any, mark: str) -> Any:
+        """The same JSON with every string and key hidden."""
+        if isinstance(value, str):
+            return self._hide(value, mark)
+        if isinstance(value, list):
+            return [self._hide_all(each, mark) for each in value]
+        if isinstance(value, dict):
+            return {self._hide(key, mark): self._hide_all(each, mark) for key, each in value.items()}
+        return value
 
     def _hide(self, text: str, mark: str) -> str:
         """Break every control token's text, also one that the template might complete."""
@@ -127,9 +180,22 @@ class ChatTokenizer:
         return tuple(ids)
 
 
-def _escape_mark(messages: Sequence[Message]) -> str:
-    """A private-use character that no message contains."""
-    used = set().union(*(message.content for message in messages))
+def _turn_json(turn: Turn) -> dict[str, Any]:
+    """As transformers gives a message to a template: arguments are an object, not its text."""
+    message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+    if turn.calls:
+        message["tool_calls"] = [
+            {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": each.arguments}}
+            for each in turn.calls
+        ]
+    if turn.role == "tool":
+        message |= {"tool_call_id": turn.call_id, "name": turn.name}
+    return message
+
+
+def _escape_mark(value: object) -> str:
+    """A private-use character that stands nowhere in a JSON value."""
+    used = set(json.dumps(value, ensure_ascii=False))
     for code in _PRIVATE_USE:
         if chr(code) not in used:
             return chr(code)

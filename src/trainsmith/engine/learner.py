@@ -12,7 +12,7 @@ however many samples it has. In full mode all weights are trained, the embedding
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import torch
@@ -114,10 +114,8 @@ class Learner:
         trajectory.
         """
         check_trajectories(trajectories)
-        for number, trajectory in enumerate(trajectories):
-            if trajectory.tokens:
-                self._policy.check_tokens(trajectory.tokens, f"trajectory {number}")
         data = [as_datum(trajectory) for trajectory in trajectories]
+        self._check(data, "trajectory")
         count = trained_tokens(data)
         lr = learning_rate(self._optim, self.step)
         if count == 0:
@@ -204,27 +202,45 @@ class Learner:
         self._trainable.publish()
         self._pending = 0
 
-    def _run(self, data: Sequence[Datum], loss: LossSpec, *, backward: bool) -> ForwardBackward:
+    def stepwise(
+        self, data: Sequence[Datum], loss: LossSpec, *, backward: bool
+    ) -> Generator[None, None, ForwardBackward]:
+        """`forward_backward` or `forward`, with a yield after each micro-batch for other work to run in."""
         check_data(data)
-        for number, datum in enumerate(data):
-            self._check(datum, f"datum {number}")
+        self._check(data, "datum")
         needed = without_idle(data, loss)
         batches = pack(needed, self._limit, read_all=True)
         sums, logprobs = HeadSums(self._policy.device), Logprobs()
-        with repeatable(self._policy.device):
-            if backward:
-                self._backward(batches, loss, 1.0, sums, logprobs)
-            else:
-                for batch in batches:
+        if backward:
+            self._start_backward()
+        for batch in batches:
+            with repeatable(self._policy.device):
+                if backward:
+                    self._passes.backward(self._trainable.network, batch, loss, 1.0, sums, logprobs)
+                else:
                     self._passes.forward(self.network, batch, loss, sums, logprobs)
+            yield
         return _outcome(data, loss, trained_tokens(needed), batches, sums, logprobs)
 
-    def _check(self, datum: Datum, where: str) -> None:
-        self._policy.check_tokens(datum.tokens, where)
-        self._policy.check_tokens(datum.targets, where)
+    def _run(self, data: Sequence[Datum], loss: LossSpec, *, backward: bool) -> ForwardBackward:
+        steps = self.stepwise(data, loss, backward=backward)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                outcome: ForwardBackward = stop.value
+                return outcome
+
+    def _check(self, data: Sequence[Datum], kind: str) -> None:
+        """Raise UserError for what this model cannot read."""
         context = self._policy.architecture.context
-        if len(datum.tokens) > context:
-            raise UserError(f"{len(datum.tokens)} tokens exceed the context of {context}", where=where)
+        for number, datum in enumerate(data):
+            where, size = f"{kind} {number}", len(datum.tokens)
+            if size > context:
+                raise UserError(f"{size} tokens exceed the context of {context}", where=where)
+            if size:
+                self._policy.check_tokens(datum.tokens, where)
+                self._policy.check_tokens(datum.targets, where)
 
     def _backward(
         self,
@@ -234,6 +250,11 @@ class Learner:
         sums: HeadSums,
         logprobs: Logprobs | None,
     ) -> None:
+        self._start_backward()
+        for batch in batches:
+            self._passes.backward(self._trainable.network, batch, loss, scale, sums, logprobs)
+
+    def _start_backward(self) -> None:
         if not self._pending:
             self._trainable.start_gradients()
         if self._dropout_seed is not None:
@@ -241,8 +262,6 @@ class Learner:
             number = self._dropout_seed * 1_000_003 + self.step + self._pending * 2_654_435_761
             torch.manual_seed(number % 2**63)
         self._pending += 1
-        for batch in batches:
-            self._passes.backward(self._trainable.network, batch, loss, scale, sums, logprobs)
 
     def _take(self, max_norm: float | None, configured: Callable[[], None]) -> tuple[float, bool]:
         """One optimiser step if the gradient is finite: its norm before clipping, and whether it was."""

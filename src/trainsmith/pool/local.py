@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from trainsmith import bases, jobs, versions
@@ -66,6 +67,7 @@ class LocalPool:
         self._keep_weights = keep_weights
         self._rewards = rewards
         self._exclusive = exclusive
+        self._next = asyncio.Lock()
 
     def resolve(self, job_dir: Path, task: Task, seed: int) -> ResolvedJob:
         """The job as it would be trained. Raises JobError for a job that may not be."""
@@ -85,10 +87,7 @@ class LocalPool:
         if isinstance(claim, JobResult):
             return self._rewarded(claim, task, validation_attempt)
         with claim:
-            async with self._exclusive:
-                result = await self._execute(
-                    claim, resolved, job_dir, task, time.monotonic() - queued, listen
-                )
+            result = await self._execute(claim, resolved, job_dir, task, queued, listen)
             result = self._rewarded(result, task, validation_attempt)
             folder = self._run.job(resolved.identity)
             write_atomic(folder / "result.json", result.model_dump_json(indent=1) + "\n")
@@ -115,31 +114,35 @@ class LocalPool:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _execute(
-        self, claim: Claim, resolved: ResolvedJob, job_dir: Path, task: Task, queue: float, listen: Listener
+        self, claim: Claim, resolved: ResolvedJob, job_dir: Path, task: Task, queued: float, listen: Listener
     ) -> JobResult:
         try:
-            return await self._train_and_grade(resolved, job_dir, task, queue, listen)
+            return await self._train_and_grade(resolved, job_dir, task, queued, listen)
         except MachineError as error:
             self._ledger.jobs.finish(claim, self._empty(resolved, task, Status.VOID, str(error)))
             raise
 
     async def _train_and_grade(
-        self, resolved: ResolvedJob, job_dir: Path, task: Task, queue: float, listen: Listener
+        self, resolved: ResolvedJob, job_dir: Path, task: Task, queued: float, listen: Listener
     ) -> JobResult:
         folder = self._fresh_folder(resolved, job_dir, task)
-        base_scores = await self._evaluator.bases(task, listen)
-        listen(Progress(Phase.TRAIN, f"training {resolved.base}, seed {resolved.seed}"))
         order = TrainOrder(resolved, folder / "job", task, folder, listen)
-        outcome = await self._trainer.train(order)
-        listen(Progress(Phase.GRADE, f"scoring the trained model on {task.evaluation.items} hidden items"))
-        started = time.monotonic()
-        graded = await self._grade(resolved, task, outcome, folder)
-        seconds = Seconds(
-            queue=queue,
-            setup=outcome.setup_seconds,
-            train=outcome.train_seconds,
-            grade=time.monotonic() - started,
-        )
+        async with AsyncExitStack() as turn:
+            async with self._next:  # of the waiting jobs the first alone holds an open environment
+                prepared = await turn.enter_async_context(self._trainer.prepare(order))
+                await turn.enter_async_context(self._exclusive)
+                queue = time.monotonic() - queued
+                base_scores = await self._evaluator.bases(task, listen)
+                listen(Progress(Phase.TRAIN, f"training {resolved.base}, seed {resolved.seed}"))
+                await prepared.set_up()
+            outcome = await prepared.train()
+            listen(
+                Progress(Phase.GRADE, f"scoring the trained model on {task.evaluation.items} hidden items")
+            )
+            started = time.monotonic()
+            graded = await self._grade(resolved, task, outcome, folder)
+            grade = time.monotonic() - started
+        seconds = Seconds(queue=queue, setup=outcome.setup_seconds, train=outcome.train_seconds, grade=grade)
         return self._result(resolved, task, base_scores, *graded, seconds)
 
     def _fresh_folder(self, resolved: ResolvedJob, job_dir: Path, task: Task) -> Path:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ from trainsmith.rollout.records import RolloutKey, Sampling
 from trainsmith.seeds import derive
 from trainsmith.trainers.groups import Batch, credit
 from trainsmith.trainers.metrics import MetricsFile, StepMetrics
+from trainsmith.trainers.opening import Opening
 from trainsmith.trainers.order import TrainOrder
 from trainsmith.trainers.specs import lora_spec, loss_spec, optim_spec
 
@@ -45,33 +48,84 @@ class EmbeddedTrainer:
         self._jail = jail
 
     async def train(self, order: TrainOrder) -> TrainOutcome:
-        """Train; see `Trainer.train`."""
-        began = time.monotonic()
-        policy = await self._policies.untrained(order.job.base)
-        metrics = MetricsFile(order.output / METRICS)
-        try:
-            async with open_job_environment(order.job, order.folder, self._jail) as environment:
-                learner = await self._learner(order, policy)
-                run = _Run(order, self._config, self._policies, policy, learner, environment, metrics)
-                return await run.train(began)
-        except EnvironmentFailed as error:
-            return TrainOutcome(
-                status=Status.FAILED, reason=str(error), setup_seconds=time.monotonic() - began
-            )
-        finally:
-            metrics.close()
+        """Prepare and train at once; see `PreparedJob.train`."""
+        async with self.prepare(order) as job:
+            return await job.train()
 
-    async def _learner(self, order: TrainOrder, policy: LoadedPolicy) -> Learner:
+    @asynccontextmanager
+    async def prepare(self, order: TrainOrder) -> AsyncIterator[EmbeddedJob]:
+        """Begin to open the job's environment; see `Trainer.prepare`."""
+        opening = Opening(open_job_environment(order.job, order.folder, self._jail))
+        job = EmbeddedJob(order, self._config, self._policies, opening)
+        try:
+            yield job
+        finally:
+            await job.close()
+
+
+class EmbeddedJob:
+    """One job before its training; a `PreparedJob`."""
+
+    def __init__(
+        self, order: TrainOrder, config: EmbeddedTrainerConfig, policies: Policies, opening: Opening
+    ) -> None:
+        self._order = order
+        self._config = config
+        self._policies = policies
+        self._opening = opening
+        self._metrics = MetricsFile(order.output / METRICS)
+        self._run: _Run | None = None
+        self._failure = ""
+        self._seconds = 0.0
+
+    async def set_up(self) -> None:
+        """Fresh weights, a fresh optimiser and the open environment; see `PreparedJob.set_up`."""
+        began = time.monotonic()
+        try:
+            policy = await self._policies.untrained(self._order.job.base)
+            learner = await self._learner(policy)
+            environment = await self._opening.environment()
+        except EnvironmentFailed as error:
+            self._failure = str(error)
+        else:
+            self._run = _Run(
+                self._order, self._config, self._policies, policy, learner, environment, self._metrics
+            )
+        self._seconds = time.monotonic() - began
+
+    async def train(self) -> TrainOutcome:
+        """Train; see `PreparedJob.train`. The environment is closed when it returns."""
+        if self._run is None and not self._failure:
+            await self.set_up()
+        try:
+            if self._run is None:
+                return self._failed(self._failure)
+            return await self._run.train(self._seconds)
+        except EnvironmentFailed as error:
+            return self._failed(str(error))
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End every process of the job and let its memory go. May be called again."""
+        self._run = None
+        self._metrics.close()
+        await self._opening.close()
+
+    def _failed(self, reason: str) -> TrainOutcome:
+        return TrainOutcome(status=Status.FAILED, reason=reason, setup_seconds=self._seconds)
+
+    async def _learner(self, policy: LoadedPolicy) -> Learner:
         from trainsmith.engine.learner import Learner  # imports torch
 
-        config = order.job.config
+        config, seed = self._order.job.config, self._order.job.seed
         return await self._policies.call(
             lambda: Learner(
                 policy.policy,
                 optim_spec(config),
                 loss_spec(config.trainer.loss),
                 lora_spec(config),
-                seed=order.job.seed,
+                seed=seed,
             )
         )
 
@@ -87,7 +141,7 @@ class _Run:
     learner: Learner
     environment: Environment
     metrics: MetricsFile
-    began: float = field(default_factory=time.monotonic)
+    began: float = 0.0
     steps: int = 0
     updates: int = 0
     silent_steps: int = 0
@@ -95,9 +149,9 @@ class _Run:
     generated: int = 0
     trained: int = 0
 
-    async def train(self, setup_began: float) -> TrainOutcome:
-        """All steps, then the weights."""
-        setup = time.monotonic() - setup_began
+    async def train(self, setup: float) -> TrainOutcome:
+        """All steps, then the weights; `setup` is how many seconds the setting up took."""
+        self.began = time.monotonic()
         status, reason = await self._steps()
         weights = ""
         if self.updates and status is not Status.FAILED:

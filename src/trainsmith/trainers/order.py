@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -24,12 +25,25 @@ class TrainOrder:
     listen: Listener = silent
 
 
-class Trainer(Protocol):
-    """Trains a resolved job and leaves safetensors weights."""
+class PreparedJob(Protocol):
+    """A job whose environment opens while it waits for its turn."""
 
-    async def train(self, order: TrainOrder) -> TrainOutcome:
-        """Train.
+    async def set_up(self) -> None:
+        """Make everything ready for the first step, when nobody else uses the policies any more.
+
+        The author's mistakes are told by `train`; a MachineError is raised.
+        """
+
+    async def train(self) -> TrainOutcome:
+        """Train, once only; sets up first where that has not been done.
 
         The author's mistakes are statuses of the outcome; a MachineError is raised and makes the job void.
         Cancellation ends every process of the job.
         """
+
+
+class Trainer(Protocol):
+    """Trains resolved jobs and leaves safetensors weights."""
+
+    def prepare(self, order: TrainOrder) -> AbstractAsyncContextManager[PreparedJob]:
+        """Begin whatever needs no turn. Leaving the context ends every process of the job."""

@@ -53,7 +53,25 @@ def write_tokenizer(directory):
     names = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
     tokenizer.save(str(directory / "tokenizer.json"))
-    (directory / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    (directory / "tokenizer_config.json").write_text(
+        json.dumps({"chat_template": TEMPLATE, "tokenizer_class": "PreTrainedTokenizerFast"})
+    )
+
+
+def write_model(directory, kind="llama", tied=True, seed=0, vocabulary=300, shards="5GB", context=None):
+    """The transformers model in float32, as written to the directory."""
+    config_class, model_class, extra = KINDS[kind]
+    torch.manual_seed(seed)
+    sizes = SIZES if context is None else SIZES | {"max_position_embeddings": context}
+    config = config_class(**sizes, **extra, vocab_size=vocabulary, tie_word_embeddings=tied)
+    model = model_class(config).float().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            # Large enough for peaked distributions; norms and biases off their defaults.
+            parameter.add_(torch.randn_like(parameter) * (0.15 if "norm" in name or "bias" in name else 0.08))
+    model.save_pretrained(directory, max_shard_size=shards)
+    write_tokenizer(directory)
+    return model
 
 
 @pytest.fixture
@@ -61,19 +79,13 @@ def tiny(tmp_path):
     """Call with a kind, tied or not, and a seed: (directory, the transformers model in float32)."""
 
     def make(kind="llama", tied=True, seed=0, vocabulary=300, shards="5GB"):
-        config_class, model_class, extra = KINDS[kind]
-        torch.manual_seed(seed)
-        config = config_class(**SIZES, **extra, vocab_size=vocabulary, tie_word_embeddings=tied)
-        model = model_class(config).float().eval()
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                # Large enough for peaked distributions; norms and biases off their defaults.
-                parameter.add_(
-                    torch.randn_like(parameter) * (0.15 if "norm" in name or "bias" in name else 0.08)
-                )
         directory = tmp_path / f"{kind}-{tied}-{seed}"
-        model.save_pretrained(directory, max_shard_size=shards)
-        write_tokenizer(directory)
-        return directory, model
+        return directory, write_model(directory, kind, tied, seed, vocabulary, shards)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def write_tiny():
+    """Call with a directory and what `write_model` takes."""
+    return write_model

@@ -327,3 +327,5 @@ def test_a_step_that_cannot_be_taken_takes_none(tiny):
         assert torch.equal(tensor, before[name])
     with pytest.raises(UserError, match="token 300"):
         learner.update([Trajectory((1, 300, 4), (False, False, True), (0.0, 0.0, -1.0), 1.0)])
+    with pytest.raises(UserError, match="context"):
+        learner.update([Trajectory((1,) * 300, (False,) * 299 + (True,), (0.0,) * 300, 1.0)])

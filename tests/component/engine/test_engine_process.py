@@ -10,7 +10,16 @@ import pytest
 
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import LoraSpec, OptimSpec, PrimeLoss, SampleRequest, Trajectory
+from trainsmith.engine.records import (
+    AdamSpec,
+    Cispo,
+    Datum,
+    LoraSpec,
+    OptimSpec,
+    PrimeLoss,
+    SampleRequest,
+    Trajectory,
+)
 
 pytestmark = pytest.mark.component
 
@@ -76,4 +85,27 @@ def test_memory_is_flat_over_200_steps(tiny, lora):
             batch.append(Trajectory(request.prompt + done.tokens, mask, logprobs, number % 2 - 0.5))
         learner.update(batch)
         sizes.append(process.memory_info().rss)
+    assert max(sizes[150:]) - max(sizes[40:60]) < 8 * 2**20
+
+
+def test_memory_is_flat_over_200_steps_of_several_adapters(tiny, tmp_path):
+    """Guards against passes, snapshots or saved states that stay when adapters train side by side."""
+    policy = Policy.load(tiny(vocabulary=2000)[0], device="cpu", dtype="float32")
+    learners = [Learner(policy, lora=LoraSpec(4), seed=seed, shared=True) for seed in range(3)]
+    process, sizes, network = psutil.Process(), [], None
+    for step in range(200):
+        learner = learners[step % 3]
+        for part in range(2):
+            tokens = tuple((7 * step + 3 * at + part) % 300 for at in range(20 + step % 9))
+            size = len(tokens) - 1
+            datum = Datum(tokens[:-1], tokens[1:], (1.0,) * size, (-5.0,) * size, (0.5,) * size)
+            learner.forward_backward([datum] * 3, Cispo())
+        learner.optim_step(AdamSpec())
+        learner.forward([datum], Cispo())
+        network = learner.snapshot()
+        if step % 10 == 0:
+            learner.save_state(tmp_path / "state")
+            learner.load_state(tmp_path / "state")
+        sizes.append(process.memory_info().rss)
+    assert network is not None
     assert max(sizes[150:]) - max(sizes[40:60]) < 8 * 2**20

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trainsmith import bases
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import OptimSpec, PrimeLoss, SampleRequest, Trajectory
+from trainsmith.engine.records import LoraSpec, OptimSpec, PrimeLoss, SampleRequest, Trajectory
 from trainsmith.records import Message
 
 pytestmark = [pytest.mark.component, pytest.mark.slow]
@@ -99,6 +99,30 @@ def test_the_smaller_base_is_the_same_model_with_two_layers_less():
     assert policy.architecture.layers == 28
     (done,) = policy.sample([SampleRequest(policy.tokenizer.encode_chat(chat("red green dog")), 8, 0.0, 0)])
     assert done.finish == "stop"
+
+
+@pytest.mark.model
+def test_the_learners_logprobs_are_the_samplers(policy):
+    """Guards against a learner that trains another distribution than the one that was sampled."""
+    encoded = [policy.tokenizer.encode_chat(chat(question)) for question in questions(8, 1)]
+    requests = [SampleRequest(p, 16, 1.0, 100 * at + n) for at, p in enumerate(encoded) for n in range(8)]
+    batch = [
+        Trajectory(
+            request.prompt + done.tokens,
+            (False,) * len(request.prompt) + (True,) * len(done.tokens),
+            (0.0,) * len(request.prompt) + done.logprobs,
+            1.0,
+        )
+        for request, done in zip(requests, policy.sample(requests), strict=True)
+    ]
+    learner = Learner(policy, lora=LoraSpec(4), shared=True)
+    gaps = [
+        abs(ours - theirs)
+        for line, trajectory in zip(learner.logprobs(batch), batch, strict=True)
+        for ours, theirs in zip(line, trajectory.logprobs[-len(line) :], strict=True)
+    ]
+    print(f"mean {sum(gaps) / len(gaps):.2e}, largest {max(gaps):.2e} of {len(gaps)} tokens")
+    assert sum(gaps) / len(gaps) < 1e-4
 
 
 def test_loading_takes_under_two_seconds_beyond_torch(model_dir):
