@@ -104,6 +104,6 @@ def client(clients):
 
 
 @pytest.fixture(scope="session")
-def start_server():
+def launch():
     """Call with a base, a state directory and options."""
     return start

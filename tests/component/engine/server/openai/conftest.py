@@ -71,9 +71,9 @@ def parrot(tmp_path_factory, write_tiny):
 
 
 @pytest.fixture(scope="session")
-def spoken(parrot, start_server, tmp_path_factory):
+def spoken(parrot, launch, tmp_path_factory):
     """The server over it."""
-    running = start_server(f"path:{parrot}", tmp_path_factory.mktemp("state"))
+    running = launch(f"path:{parrot}", tmp_path_factory.mktemp("state"))
     yield running
     assert running.process.poll() is None, "no request may end the server"
     running.end()

@@ -16,11 +16,11 @@ TOKENS = {"token_ids": [1, 2, 3], "sampling_params": {"max_tokens": LONG, "ignor
 
 
 @pytest.fixture(scope="module")
-def patient(tmp_path_factory, write_tiny, start_server):
+def patient(tmp_path_factory, write_tiny, launch):
     """A server over a tiny model with a very long context."""
     directory = tmp_path_factory.mktemp("bases") / "patient"
     write_tiny(directory, context=LONG + 1000)
-    running = start_server(f"path:{directory}", tmp_path_factory.mktemp("state"))
+    running = launch(f"path:{directory}", tmp_path_factory.mktemp("state"))
     yield running
     running.end()
 

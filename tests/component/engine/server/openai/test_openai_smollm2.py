@@ -12,8 +12,8 @@ QUESTION = [{"role": "user", "content": "Tell me about Zürich in two sentences.
 
 
 @pytest.fixture(scope="module")
-def client(start_server, tmp_path_factory):
-    running = start_server("smollm2-135m", tmp_path_factory.mktemp("state"))
+def client(launch, tmp_path_factory):
+    running = launch("smollm2-135m", tmp_path_factory.mktemp("state"))
     with openai.OpenAI(base_url=f"{running.url}/v1", api_key=running.token, timeout=300) as made:
         yield made
     running.end()
