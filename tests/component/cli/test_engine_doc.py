@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.component, pytest.mark.model]
+pytestmark = [pytest.mark.component, pytest.mark.model, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs" / "engine.md"
 BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)

@@ -61,9 +61,9 @@ learner.save(Path(weights))
     ("dtype", "kind"),
     [
         ("float32", "full"),
-        ("bfloat16", "full"),
-        ("float32", "sgd"),
-        ("float32", "apart"),
+        pytest.param("bfloat16", "full", marks=pytest.mark.slow),
+        pytest.param("float32", "sgd", marks=pytest.mark.slow),
+        pytest.param("float32", "apart", marks=pytest.mark.slow),
         ("bfloat16", "own"),
     ],
 )

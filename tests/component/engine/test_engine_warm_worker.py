@@ -88,7 +88,13 @@ async def cancelled_in_an_update(trainer, make):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "extra"), [("float32", ""), ("bfloat16", ""), ("float32", LORA), ("bfloat16", LORA)]
+    ("dtype", "extra"),
+    [
+        ("float32", ""),
+        pytest.param("bfloat16", "", marks=pytest.mark.slow),
+        pytest.param("float32", LORA, marks=pytest.mark.slow),
+        ("bfloat16", LORA),
+    ],
 )
 async def test_failed_jobs_leave_no_trace_in_the_next(tiny, tmp_path, dtype, extra):
     """Guards against weights, moments, adapters or random numbers that one job leaves to the next."""
@@ -123,6 +129,7 @@ async def test_the_mismatch_is_logged_at_every_step(tiny, tmp_path):
     policies.close()
 
 
+@pytest.mark.slow
 async def test_twenty_jobs_in_one_process_do_not_grow(tiny, tmp_path):
     """Guards against learners, environments or descriptors that outlive their job."""
     base, _ = tiny(vocabulary=20_000)

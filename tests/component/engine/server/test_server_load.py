@@ -127,6 +127,7 @@ def test_a_client_that_dies_frees_its_work(servers):
         assert http.post("get_info", json={"model_id": run}).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_living_client_is_not_idle(servers, clients):
     """Guards against a session that expires while its client only thinks: the SDK's heartbeat counts."""
     server = servers("--idle-seconds", "12")
