@@ -107,6 +107,13 @@ def test_a_dead_zygote_is_replaced(loop, jail):
     assert play(loop, jail, ["raise"])["raise"].traces[0].reward is None
 
 
+def test_who_ends_the_jail_is_found_among_slow_ones(loop, jail):
+    """Guards against a jail that is given up since the guilty rollout is never in it alone."""
+    bad = play(loop, jail, ["hang", "hang", "kill_zygote", "hang"])
+    assert bad["kill_zygote"].failure is Reason.EXITED
+    assert bad["hang"].timed_out and bad["hang"].failure is None
+
+
 def test_the_same_under_landlock(loop, landlock):
     """Guards against a jail without namespaces that mends less.
 

@@ -37,6 +37,11 @@ def _daemon():
         time.sleep(1000)
 
 
+def _kill_zygote():
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(1000)
+
+
 def _junk():
     for descriptor in range(3, 64):
         try:
@@ -68,7 +73,7 @@ FAULTS = {
     "huge_error": lambda: (_ for _ in ()).throw(ValueError("z" * (4 << 20))),
     "junk": _junk,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "kill_zygote": lambda: os.kill(os.getppid(), signal.SIGKILL),
+    "kill_zygote": _kill_zygote,
     "memory": lambda: bytearray(16 << 30),
     "os_exit": lambda: os._exit(3),
     "print": _print_a_gigabyte,

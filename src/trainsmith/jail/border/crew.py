@@ -32,6 +32,7 @@ _LAG_SECONDS = 0.3
 _EXIT_SECONDS = 0.2
 """How long the zygote's word about a worker's end may lag behind the end of its stream."""
 _MAX_RESTARTS, _ROLLOUTS_A_RESTART = 3, 500
+_CAREFUL_RESTARTS = 2
 _MAX_GUILTY, _MAX_GUILTY_SHARE = 50, 0.05
 _MAX_STILLBORN = 3
 _STILLBORN_SECONDS = 0.3
@@ -129,6 +130,9 @@ class Crew:
     def _give_out(self) -> None:
         if self._closing or self._restarting:
             return
+        if self._solo and self._restarts >= _CAREFUL_RESTARTS:
+            self._play_one_alone()
+            return
         ready = [slot for slot in self._slots.values() if slot.up and not slot.killed]
         solo = sum(1 for slot in self._slots.values() if slot.solo)
         for _ in range(min(len(self._solo), self._workers - solo)):
@@ -142,6 +146,17 @@ class Crew:
             if len(slot.runs) >= _WORKER_ROLLOUTS:
                 break
             slot.play(self._queue.popleft())
+
+    def _play_one_alone(self) -> None:
+        """The jail died more than once: a suspect plays with nobody beside it, so the next death tells."""
+        if any(slot.runs for slot in self._slots.values()):
+            return
+        solo = [slot for slot in self._slots.values() if slot.solo]
+        ready = [slot for slot in solo if slot.up and not slot.killed]
+        if ready:
+            ready[0].play(self._solo.popleft())
+        elif not solo:
+            self._hire(solo=True)
 
     def _hire(self, solo: bool = False) -> None:
         slot = Slot(next(self._numbers), solo, self._give_out, self._ended)
