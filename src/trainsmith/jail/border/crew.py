@@ -31,7 +31,8 @@ _LAG_SECONDS = 0.3
 """A tick that comes this late means that this side was busy, not the worker."""
 _EXIT_SECONDS = 0.2
 """How long the zygote's word about a worker's end may lag behind the end of its stream."""
-_MAX_RESTARTS, _ROLLOUTS_A_RESTART = 3, 500
+_MAX_RESTARTS, _ROLLOUTS_A_RESTART = 12, 500
+"""It takes three to find one guilty rollout."""
 _CAREFUL_RESTARTS = 2
 _MAX_GUILTY, _MAX_GUILTY_SHARE = 50, 0.05
 _MAX_STILLBORN = 3
@@ -130,7 +131,7 @@ class Crew:
     def _give_out(self) -> None:
         if self._closing or self._restarting:
             return
-        if self._solo and self._restarts >= _CAREFUL_RESTARTS:
+        if self._restarts >= _CAREFUL_RESTARTS and (self._solo or self._suspect_plays()):
             self._play_one_alone()
             return
         ready = [slot for slot in self._slots.values() if slot.up and not slot.killed]
@@ -147,9 +148,12 @@ class Crew:
                 break
             slot.play(self._queue.popleft())
 
+    def _suspect_plays(self) -> bool:
+        return any(slot.solo and slot.runs for slot in self._slots.values())
+
     def _play_one_alone(self) -> None:
         """The jail died more than once: a suspect plays with nobody beside it, so the next death tells."""
-        if any(slot.runs for slot in self._slots.values()):
+        if not self._solo or any(slot.runs for slot in self._slots.values()):
             return
         solo = [slot for slot in self._slots.values() if slot.solo]
         ready = [slot for slot in solo if slot.up and not slot.killed]
