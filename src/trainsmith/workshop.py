@@ -16,6 +16,7 @@ from trainsmith import bases, jail, paths, probe
 from trainsmith.config.commands import RunConfig
 from trainsmith.files import require_room, write_atomic
 from trainsmith.grading.grader import summary
+from trainsmith.jobs.resolution import Conditions
 from trainsmith.ledger import Ledger
 from trainsmith.pool.evaluator import Evaluator
 from trainsmith.pool.local import LocalPool
@@ -71,6 +72,9 @@ class Workshop:
             trainer_name=config.trainer.type,
             keep_weights=config.trainer.keep_weights,
             rewards=config.reward,
+            conditions=Conditions(
+                engine=self.policies.engine, no_signal_steps=config.trainer.no_signal_steps
+            ),
         )
 
     @classmethod
@@ -80,12 +84,15 @@ class Workshop:
         run = RunDirectory.named(config.run, config.runs)
         require_room(run.root, JOB_BYTES, "a job (--runs)")
         with Ledger.open(run.root) as ledger:
-            write_atomic(run.config, config.model_dump_json(indent=1) + "\n")
             workshop = cls(config, run, ledger, listen)
             try:
                 yield workshop
             finally:
                 workshop.policies.close()
+
+    def keep_config(self) -> None:
+        """Write the run's `config.json`; not before the command is known to be one that the run obeys."""
+        write_atomic(self.run.config, self.config.model_dump_json(indent=1) + "\n")
 
     async def probe(self, folder: Path, task: Task) -> ProbeReport:
         """See `probe_job`."""

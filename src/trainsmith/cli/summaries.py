@@ -55,7 +55,8 @@ def job(result: JobResult) -> str:
         f"work      {result.steps} steps, {result.rollouts} rollouts, {result.tokens} tokens, "
         f"{result.seconds.train:.1f} s training, {result.seconds.grade:.1f} s grading",
         f"reward    {rewards(result.reward)}",
-        f"items     {result.items or 'none'}, evaluation seed {result.seeds.evaluation}; 95 % intervals",
+        f"items     {result.items or 'none'}, evaluation seed {result.seeds.evaluation}; "
+        f"{100 * result.level:g} % intervals",
     ]
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from trainsmith.engine.failure import NotFinite
 from trainsmith.engine.records import SampleRequest
 
 _DRAWN = 32
@@ -73,7 +74,7 @@ def choose(logits_BV: Tensor, choices: Sequence[Choice]) -> tuple[Tensor, Tensor
 
     Rows of temperature 0 take the likeliest token, and its logprob at temperature 1. Others take the token
     at which the cumulative probability passes the row's next number. Logprobs are float64, at the row's
-    temperature, over the whole vocabulary.
+    temperature, over the whole vocabulary. Raises NotFinite for rows with NaN or infinite likeliest logits.
     """
     device = logits_BV.device
     rows = max(1, _CACHED_BYTES // (4 * logits_BV.shape[1])) if device.type == "cpu" else len(logits_BV)
@@ -94,6 +95,8 @@ def _choose(logits: Tensor, choices: Sequence[Choice], uniform: Tensor) -> tuple
     weights = logits.sub_(logits.amax(dim=-1, keepdim=True))
     weights = weights.div_(torch.where(temperature == 0, 1.0, temperature)[:, None]).exp_()
     tokens, total = invert_cumulative(weights, uniform)
+    if not total.isfinite().all():  # one NaN of a row reaches all its weights through the largest logit
+        raise NotFinite
     for row, choice in enumerate(choices):
         if choice.narrow:
             few = narrowed(weights[row], choice.top_k, choice.top_p)[None]

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 from trainsmith.engine.batching import BatchLimits
 from trainsmith.engine.decode_loop import DecodeLoop, Listener, Row
+from trainsmith.engine.failure import NotFinite
 from trainsmith.engine.records import Completion, SampleRequest
 from trainsmith.engine.stopping import Decode, Stopping
 
@@ -95,6 +97,8 @@ class Sampler:
     def _step(self) -> None:
         over: list[tuple[Row, Literal["stop", "length"]]] = []
         drawn = self.loop.step()
+        if not all(isfinite(logprob) for _, _, logprob in drawn):
+            raise NotFinite  # a GPU's loop cannot say so itself without waiting for it
         for row, token, logprob in drawn:
             row.tokens.append(token)
             row.logprobs.append(logprob)

@@ -18,6 +18,8 @@ from trainsmith.records import Task
 _SOURCE = "orchestrator.train.source"
 _MAX_GROUP = 1024
 """Most rollouts of one prompt: prime-rl keeps no more in flight."""
+_MAX_RATE = 1.0
+"""Highest learning rate; far lower ones ruin a model, too, but that is the author's to find out."""
 
 Findings = Iterator[Problem]
 
@@ -102,6 +104,12 @@ def _schedule(config: AuthorConfig, _: Task) -> Findings:
         elif warm + decay > steps:
             what = f"warmup_steps + decay_steps = {warm} + {decay} is more than max_steps = {steps}"
             yield at("trainer.scheduler", what, f"make their sum at most {steps}")
+
+
+def _rate(config: AuthorConfig, _: Task) -> Findings:
+    rate = config.trainer.optim.lr
+    if rate > _MAX_RATE:
+        yield at("trainer.optim.lr", f"{rate:g} is above {_MAX_RATE:g}", "usual values are 1e-6 to 1e-4")
 
 
 def _minimum_rate(config: AuthorConfig, _: Task) -> Findings:
@@ -196,6 +204,7 @@ _CHECKS = (
         ("max_steps", *(f"trainer.scheduler.{key}" for key in ("type", "warmup_steps", "decay_steps"))),
         _schedule,
     ),
+    _Check(("trainer.optim.lr",), _rate),
     _Check(("trainer.optim.lr", "trainer.scheduler.min_lr"), _minimum_rate),
     _Check(("seq_len", "orchestrator.train.sampling.max_completion_tokens"), _completion),
     _Check(("seq_len", "inference.vllm.max_model_len"), _sampler_length),

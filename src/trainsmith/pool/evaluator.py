@@ -32,6 +32,10 @@ class Evaluator:
             self._items[task.id] = families.hidden_items(task, paths.secret())
         return self._items[task.id]
 
+    def items_key(self, task: Task) -> str:
+        """Fingerprint of the task's hidden items."""
+        return families.items_key(self.items(task))
+
     async def bases(self, task: Task, listen: Listener = silent) -> tuple[BaseScore, ...]:
         """Hidden scores of the task's untrained bases, in the task's order."""
         keys = [self._key(task, base, bases.get(base).revision) for base in task.bases]
@@ -82,5 +86,6 @@ class Evaluator:
         )
 
     def _key(self, task: Task, model: str, revision: str) -> ScoreKey:
-        items = families.items_key(self.items(task))
-        return score_key(task, model, revision, items, self.config, engine=self._policies.engine)
+        return score_key(
+            task, model, revision, self.items_key(task), self.config, engine=self._policies.engine
+        )

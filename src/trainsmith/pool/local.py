@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 from trainsmith import bases, jobs, versions
 from trainsmith.config.reward import RewardConfig
-from trainsmith.errors import AgentError, MachineError, TrainsmithError
+from trainsmith.errors import AgentError, TrainsmithError, UserError
 from trainsmith.files import write_atomic
 from trainsmith.grading.baselines import BaseScore, best
 from trainsmith.grading.grader import compare, summary
 from trainsmith.grading.weights import WeightsRejected
 from trainsmith.jobs.load import Job
-from trainsmith.jobs.resolution import ResolvedJob, resolve
+from trainsmith.jobs.resolution import Conditions, ResolvedJob, resolve
 from trainsmith.jobs.snapshots import snapshot
 from trainsmith.ledger import Claim, Held, Ledger
 from trainsmith.pool.evaluator import Evaluator
@@ -58,6 +59,7 @@ class LocalPool:
         trainer_name: str,
         keep_weights: bool,
         rewards: RewardConfig,
+        conditions: Conditions | None = None,
     ) -> None:
         self._run = run
         self._ledger = ledger
@@ -66,6 +68,7 @@ class LocalPool:
         self._trainer_name = trainer_name
         self._keep_weights = keep_weights
         self._rewards = rewards
+        self._conditions = conditions or Conditions()
         self._exclusive = exclusive
         self._next = asyncio.Lock()
 
@@ -79,15 +82,16 @@ class LocalPool:
         """The result of a job that has passed the probe, trained now or before.
 
         `validation_attempt` is the how-maniest probe it passed; it counts in the reward only.
-        Raises MachineError when the machine fails; the job can then be run again.
+        Raises MachineError when the machine fails; the job can then be run again. Raises UserError when the
+        recorded result was graded in another way than is asked for.
         """
         queued = time.monotonic()
         resolved = self.resolve(job_dir, task, seed)
         claim = await self._claim(resolved, listen)
         if isinstance(claim, JobResult):
-            return self._rewarded(claim, task, validation_attempt)
-        with claim:
-            result = await self._execute(claim, resolved, job_dir, task, queued, listen)
+            return self._recorded(claim, task, validation_attempt)
+        with claim, self._void_on_error(claim, resolved, task):
+            result = await self._train_and_grade(resolved, job_dir, task, queued, listen)
             result = self._rewarded(result, task, validation_attempt)
             folder = self._run.job(resolved.identity)
             write_atomic(folder / "result.json", result.model_dump_json(indent=1) + "\n")
@@ -95,12 +99,32 @@ class LocalPool:
         return result
 
     def finished(self, resolved: ResolvedJob, task: Task) -> JobResult | None:
-        """The recorded result, if the job has been trained."""
+        """The recorded result, if the job has been trained. Raises UserError if it was graded otherwise."""
         result = self._ledger.jobs.result(resolved.identity)
-        return self._rewarded(result, task, 1) if result else None
+        return self._recorded(result, task, 1) if result else None
+
+    def _recorded(self, result: JobResult, task: Task, validation_attempt: int) -> JobResult:
+        self._require_same_grading(result, task)
+        return self._rewarded(result, task, validation_attempt)
+
+    def _require_same_grading(self, result: JobResult, task: Task) -> None:
+        """A recorded result answers only for the grading that it was taken with."""
+        config, was, fix = self._evaluator.config, result.seeds.evaluation, ""
+        if was != config.seed:
+            what, fix = f"evaluation seed {was}, not {config.seed}", f"--grading.seed {was}"
+        elif result.level != config.level:
+            what, fix = f"level {result.level:g}, not {config.level:g}", f"--grading.level {result.level:g}"
+        elif result.items and result.items != (items := self._evaluator.items_key(task)):
+            what = f"hidden items {result.items}, not {items} (another secret)"
+            fix = "the TRAINSMITH_STATE of the first run"
+        if fix:
+            where = f"job {result.job[:16]} in {self._run.root}"
+            raise UserError(f"it was graded with {what}", where=where, fix=f"use {fix}, or another --run")
 
     def _resolve(self, job: Job, task: Task, seed: int) -> ResolvedJob:
-        return resolve(job, task, bases.get(job.base).revision, self._trainer_name, seed)
+        return resolve(
+            job, task, bases.get(job.base).revision, self._trainer_name, seed, None, self._conditions
+        )
 
     async def _claim(self, resolved: ResolvedJob, listen: Listener) -> Claim | JobResult:
         told = False
@@ -113,13 +137,15 @@ class LocalPool:
                 told = True
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _execute(
-        self, claim: Claim, resolved: ResolvedJob, job_dir: Path, task: Task, queued: float, listen: Listener
-    ) -> JobResult:
+    @contextmanager
+    def _void_on_error(self, claim: Claim, resolved: ResolvedJob, task: Task) -> Iterator[None]:
+        """Whatever went wrong unexpectedly is no result of the job: it is recorded as void, and raised."""
         try:
-            return await self._train_and_grade(resolved, job_dir, task, queued, listen)
-        except MachineError as error:
-            self._ledger.jobs.finish(claim, self._empty(resolved, task, Status.VOID, str(error)))
+            yield
+        except Exception as error:
+            kind = "" if isinstance(error, TrainsmithError) else f"{type(error).__name__}: "
+            if claim.lock.held:
+                self._ledger.jobs.finish(claim, self._empty(resolved, task, Status.VOID, f"{kind}{error}"))
             raise
 
     async def _train_and_grade(
@@ -190,7 +216,7 @@ class LocalPool:
     ) -> JobResult:
         config = self._evaluator.config
         pre = next(each.score for each in base_scores if each.base == resolved.base)
-        if outcome.status is Status.NO_SIGNAL:
+        if outcome.status is Status.NO_SIGNAL and not outcome.weights:
             post = pre  # nothing was trained: the model is the base
         return self._empty(resolved, task, outcome.status, outcome.reason).model_copy(
             update={
@@ -216,6 +242,7 @@ class LocalPool:
             base_model=resolved.base,
             base_revision=resolved.base_revision,
             trainer=resolved.trainer,
+            level=self._evaluator.config.level,
             seeds=Seeds(train=resolved.seed, evaluation=self._evaluator.config.seed),
         )
 

@@ -87,6 +87,8 @@ class JobResult(Record):
     seeds: Seeds
     items: str = ""
     """Fingerprint of the hidden items."""
+    level: float = 0.95
+    """Confidence level of the intervals."""
     pre: Interval | None = None
     post: Interval | None = None
     uplift: Difference | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainsmith.ledger import EpisodeState
@@ -40,7 +40,8 @@ def of_job(result: JobResult, level: float) -> Verdict:
     ending = _ENDINGS.get(result.status)
     scored = _scored(result, level)
     if ending is None:
-        return scored or Verdict("done", "The job ran and was not graded.", "neutral")
+        done = scored or Verdict("done", "The job ran and was not graded.", "neutral")
+        return replace(done, sentence=f"{done.sentence} {_reason(result.reason)}".strip())
     words = [ending.sentence, _reason(result.reason), scored.sentence if scored and result.uplift else ""]
     return Verdict(ending.label, " ".join(word for word in words if word), ending.tone)
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from trainsmith.config.jail import JailConfig
 from trainsmith.config.trainer import EmbeddedTrainerConfig
+from trainsmith.engine.failure import NotFinite
+from trainsmith.errors import MachineError
 from trainsmith.jail.border import Environment, EnvironmentFailed
 from trainsmith.progress import Phase, Progress
 from trainsmith.records import Status, TrainOutcome
@@ -145,6 +147,8 @@ class _Run:
     steps: int = 0
     updates: int = 0
     silent_steps: int = 0
+    first_reward: float = 0.0
+    last_reward: float = 0.0
     rollouts: int = 0
     generated: int = 0
     trained: int = 0
@@ -182,6 +186,8 @@ class _Run:
                 fault = await self._step()
             except EnvironmentFailed as error:
                 fault = str(error)
+            except NotFinite as error:
+                fault = self._ruined(error)
             if fault:
                 return Status.FAILED, fault
         return (Status.OK, "") if self.updates else self._no_signal()
@@ -195,12 +201,28 @@ class _Run:
             return f"the budget of {budget.max_tokens} tokens was spent after {self.steps} steps"
         return ""
 
+    def _ruined(self, error: NotFinite) -> str:
+        """The author's fault once there was an update; a base that cannot be sampled is the machine's."""
+        if not self.updates:
+            raise MachineError(
+                "the untrained base gives no finite logits", where=self.order.job.base
+            ) from error
+        return f"the weights are not finite after step {self.steps}: lower trainer.optim.lr"
+
     def _no_signal(self) -> tuple[Status, str]:
-        """Training that has worked and then has nothing left to learn from is a success that ends early."""
+        """Training that has worked and then has nothing left to learn from is a success that ends early.
+
+        One whose rewards fell below their beginning has collapsed; its weights are graded all the same.
+        """
         what = f"no group had rewards that differ in the last {self.silent_steps} steps"
-        if self.updates:
-            return Status.OK, f"ended after {self.steps} steps: {what}"
-        return Status.NO_SIGNAL, what
+        if not self.updates:
+            return Status.NO_SIGNAL, what
+        steps = f"{self.steps} of {self.order.job.config.max_steps} steps"
+        early = f"ended early after {steps} for lack of signal: {what}"
+        if self.last_reward < self.first_reward:
+            fell = f"mean reward fell from {self.first_reward:.3f} to {self.last_reward:.3f}"
+            return Status.NO_SIGNAL, f"{early}; {fell}"
+        return Status.OK, early
 
     async def _step(self) -> str:
         """One step; returns why the job cannot go on, or nothing."""
@@ -216,6 +238,9 @@ class _Run:
         self.steps += 1
         self.rollouts += batch.rollouts
         self.generated += batch.generated_tokens
+        self.last_reward = batch.reward_mean
+        if self.steps == 1:
+            self.first_reward = batch.reward_mean
         self.silent_steps = 0 if batch.usable_groups else self.silent_steps + 1
         stats = await self._update(batch)
         self._report(batch, stats, rollout_seconds, time.monotonic() - started - rollout_seconds)

@@ -68,6 +68,15 @@ def test_a_job_is_trained_once_and_then_answered_from_the_ledger(place: Path, re
     assert seconds < 10, "an answer from the ledger loads no model"
 
 
+def test_a_recorded_result_is_refused_for_another_grading(place: Path, result: dict[str, Any]) -> None:
+    """Guards against a result that answers for an evaluation seed it was not graded with."""
+    before = (place / "runs/local/config.json").read_bytes()
+    done, _ = run(place, "job", "run", "job", "--task", TASK, "--grading.seed", "5")
+    assert done.returncode == 2
+    assert "evaluation seed 0, not 5" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert (place / "runs/local/config.json").read_bytes() == before
+
+
 def test_another_seed_is_another_job(place: Path, result: dict[str, Any]) -> None:
     """Guards against a seed that is not part of the identity."""
     done, _ = run(place, "job", "run", "job", "--task", TASK, "--seed", "1", "--json")

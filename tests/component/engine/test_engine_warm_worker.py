@@ -6,6 +6,7 @@ import hashlib
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -162,3 +163,23 @@ async def test_a_job_that_waits_opens_its_environment_and_leaves_it_in_time(tiny
         pass
     assert len(psutil.Process().children(recursive=True)) == before
     policies.close()
+
+
+async def test_ruined_weights_fail_the_job(tiny, tmp_path):
+    """Guards against a traceback, and a job without an end, when a step makes the weights NaN."""
+    base, _ = tiny("llama", True)
+    policies, trainer = worker()
+    outcome = await trainer.train(ruined(order(tmp_path, base)))
+    assert (outcome.status, outcome.weights) == (Status.FAILED, "")
+    assert re.fullmatch(r"the weights are not finite after step \d: .*", outcome.reason)
+    policies.close()
+
+
+def ruined(job):
+    """The order at a rate that the folder check would refuse."""
+    config = job.job.config
+    optim = config.trainer.optim.model_copy(update={"lr": 1e308})
+    trainer = config.trainer.model_copy(update={"optim": optim})
+    return replace(
+        job, job=job.job.model_copy(update={"config": config.model_copy(update={"trainer": trainer})})
+    )

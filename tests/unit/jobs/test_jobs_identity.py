@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainsmith.jobs import Job, Placement, ResolvedJob, load, resolve
+from trainsmith.jobs.resolution import Conditions
 from trainsmith.jobs.tree import FileDigest
 from trainsmith.records import Task
 
@@ -42,6 +43,13 @@ def test_it_is_a_sha256_and_stays_the_same(job: Job, task: Task) -> None:
 def test_every_part_changes_it(job: Job, task: Task, changed: dict[str, Any]) -> None:
     """Fault: another seed, base or trainer is answered with a recorded result."""
     assert _identity(job, task, **changed) != _identity(job, task)
+
+
+@pytest.mark.parametrize("changed", [{"engine": "auto/float32"}, {"no_signal_steps": 2}])
+def test_the_conditions_change_it(job: Job, task: Task, changed: dict[str, Any]) -> None:
+    """Fault: another precision or trainer setting is answered with a result that was not trained so."""
+    assert _identity(job, task, conditions=Conditions(**changed)) != _identity(job, task)
+    assert _identity(job, task, conditions=Conditions()) == _identity(job, task)
 
 
 def test_the_task_changes_it(job: Job, task: Task) -> None:

@@ -325,3 +325,12 @@ def test_messages_stay_one_short_line(make_job: MakeJob, task: Task, rl_toml: st
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
     assert all(len(line) < 400 for line in lines)
+
+
+@pytest.mark.parametrize("rate", [1.5, 1e308])
+def test_an_absurd_learning_rate_is_refused(
+    make_job: MakeJob, edited: Edited, task: Task, rate: float
+) -> None:
+    """Fault: a rate that can only give NaN is trained."""
+    with pytest.raises(JobError, match=r"trainer\.optim\.lr: .* is above 1.*1e-6 to 1e-4"):
+        load(make_job({"rl.toml": edited({"trainer.optim.lr": rate})}), task)

@@ -8,7 +8,7 @@ import pytest
 from trainsmith import families, jobs
 from trainsmith.config.grading import GradingConfig
 from trainsmith.config.reward import RewardConfig
-from trainsmith.errors import MachineError
+from trainsmith.errors import MachineError, UserError
 from trainsmith.grading.baselines import BaseScore
 from trainsmith.ledger import Ledger
 from trainsmith.pool.local import LocalPool
@@ -32,7 +32,7 @@ class Machine:
 class Trainer:
     """Prepares at once and trains as soon as the test lets it."""
 
-    def __init__(self, machine, broken=()):
+    def __init__(self, machine, broken):
         self.machine, self.broken = machine, broken
 
     @asynccontextmanager
@@ -40,7 +40,7 @@ class Trainer:
         self.machine.prepared += 1
         self.machine.note("prepare", order.job.seed)
         try:
-            yield Job(self.machine, order.job.seed, order.job.seed in self.broken)
+            yield Job(self.machine, order.job.seed, self.broken.get(order.job.seed))
         finally:
             self.machine.prepared -= 1
 
@@ -51,7 +51,7 @@ class Job:
 
     async def set_up(self):
         if self.broken:
-            raise MachineError("no jail")
+            raise self.broken
         self.machine.busy += 1
         self.machine.note("set up", self.seed)
         await pause()
@@ -65,10 +65,11 @@ class Job:
 class Evaluator:
     """Knows every score already."""
 
-    config = GradingConfig()
-
     def __init__(self, machine):
-        self.machine = machine
+        self.machine, self.config, self.key = machine, GradingConfig(), "i"
+
+    def items_key(self, task):
+        return self.key
 
     async def bases(self, task, listen):
         score = HiddenScore(model="m", items="i", scores=(0.0, 1.0))
@@ -88,23 +89,25 @@ async def pause():
 
 @pytest.fixture
 def pool(tmp_path):
-    """Call with the seeds that break: (start(seed), the machine)."""
+    """Call with the errors of the seeds that break: (start(seed), the machine)."""
     ledgers = []
 
-    def make(broken=()):
+    def make(broken=None):
         machine, job = Machine(), tmp_path / "job"
+        machine.evaluator = Evaluator(machine)
         jobs.init(job, TASK, "reference")
         ledgers.append(Ledger.open(tmp_path / "run"))
         local = LocalPool(
             RunDirectory(tmp_path / "run"),
             ledgers[0],
-            Evaluator(machine),
+            machine.evaluator,
             asyncio.Lock(),
-            Trainer(machine, broken),
+            Trainer(machine, broken or {}),
             trainer_name="embedded",
             keep_weights=False,
             rewards=RewardConfig(),
         )
+        machine.ledger, machine.jobs = ledgers[0], tmp_path / "run" / "jobs"
         return (lambda seed: asyncio.ensure_future(local.run(job, TASK, seed=seed))), machine
 
     yield make
@@ -124,7 +127,7 @@ async def test_only_the_next_job_is_prepared_while_one_is_worked_on(pool):
 
 async def test_a_broken_or_cancelled_job_gives_its_turn_away(pool):
     """Guards against a lock that is never released, and a preparation that is never ended."""
-    start, machine = pool(broken=(0,))
+    start, machine = pool(broken={0: MachineError("no jail")})
     broken, waiting, last = start(0), start(1), start(2)
     with pytest.raises(MachineError):
         await broken
@@ -137,3 +140,31 @@ async def test_a_broken_or_cancelled_job_gives_its_turn_away(pool):
         await cancelled
     assert (machine.prepared, machine.busy) == (0, 0)
     assert (await start(3)).status is Status.NO_SIGNAL
+
+
+async def test_an_unexpected_error_makes_the_job_void(pool):
+    """Guards against a claim that stays in the ledger, without a reason, after a bug met a job."""
+    start, machine = pool(broken={0: RuntimeError("index out of bounds")})
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        await start(0)
+    (identity,) = (folder.name for folder in machine.jobs.iterdir())
+    row = machine.ledger.jobs.row(identity)
+    assert (row.state, row.result.reason) == ("void", "RuntimeError: index out of bounds")
+
+
+@pytest.mark.parametrize(
+    ("grading", "key", "said"),
+    [
+        (GradingConfig(seed=5), "i", r"seed 0, not 5.*--grading\.seed 0, or another --run"),
+        (GradingConfig(level=0.9), "i", r"level 0\.95, not 0\.9.*--grading\.level 0\.95"),
+        (GradingConfig(), "other", r"hidden items i, not other.*TRAINSMITH_STATE"),
+    ],
+)
+async def test_a_result_answers_only_for_its_own_grading(pool, grading, key, said):
+    """Guards against a recorded score that passes for one under other settings or hidden items."""
+    start, machine = pool()
+    first = await start(0)
+    assert await start(0) == first
+    machine.evaluator.config, machine.evaluator.key = grading, key
+    with pytest.raises(UserError, match=said):
+        await start(0)

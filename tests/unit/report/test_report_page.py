@@ -180,6 +180,18 @@ def test_unknown_names_are_the_users_mistake(run: Path, tmp_path: Path) -> None:
         render(tmp_path / "nowhere")
 
 
+def test_an_early_end_is_said(run: Path) -> None:
+    """Guards against a page that shows a run that ended early as one that went all its steps."""
+    from trainsmith.report.sources import gather
+    from trainsmith.report.verdicts import of_job
+    from trainsmith.runs import RunDirectory
+
+    job = gather(RunDirectory(run), "latest").episodes[0].job
+    assert job is not None
+    ended = job.result.model_copy(update={"status": Status.OK, "reason": "ended early: no signal"})
+    assert of_job(ended, 0.95).sentence.endswith("Ended early: no signal.")
+
+
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
 def test_every_status_has_words(status: Status, run: Path) -> None:
     """Guards against a new status that the page does not explain."""

@@ -66,6 +66,7 @@ async def _attempt(config: EpisodeConfig, workshop: Workshop, task: Task, identi
     finished = workshop.ledger.episodes.begin(identity, task=task.id, agent=config.agent)
     if finished is not None:
         return finished
+    workshop.keep_config()
     shutil.rmtree(workshop.run.episode(identity), ignore_errors=True)
     record = await run_episode(
         identity,

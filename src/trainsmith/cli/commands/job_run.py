@@ -33,6 +33,7 @@ async def _run(config: JobConfig, folder: Path) -> JobResult:
             finished = workshop.pool.finished(workshop.pool.resolve(folder, task, config.seed), task)
             if finished is not None:
                 return finished
+            workshop.keep_config()
             report = await workshop.probe(folder, task)
             if not report.passed:
                 raise AgentError(summaries.failure(report), where=str(folder))
