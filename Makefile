@@ -23,14 +23,15 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 
+# Readable by all: the jail's own user runs this Python.
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); sys.exit(None if ok else "trainsmith needs Python 3.11, 3.12 or 3.13; name one with make PYTHON=/path/to/python")'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq python3-venv; \
 	  else echo "this Python cannot make virtual environments; install python3-venv"; exit 1; fi; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	umask 022 && { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); }
+	umask 022 && $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $(READY)
 

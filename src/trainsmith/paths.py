@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
+
+from trainsmith.errors import MachineError
+
+_SECRET_BYTES = 32
 
 
 def cache_dir() -> Path:
@@ -18,11 +23,24 @@ def state_dir() -> Path:
 
 
 def secret() -> bytes:
-    """The key of every hidden item seed; 32 bytes, made on first use, readable by its owner only."""
+    """The key of every hidden item seed; 32 bytes, made on first use, readable by its owner only.
+
+    Raises MachineError when it cannot be read or made, or has another length: a shorter one could be guessed.
+    """
     path = state_dir() / "secret"
-    if not path.exists():
-        _make_secret(path)
-    return path.read_bytes()
+    try:
+        if not path.exists():
+            _make_secret(path)
+        key = path.read_bytes()
+    except OSError as error:
+        fix = "free disk space, or set TRAINSMITH_STATE to a folder that you may write"
+        raise MachineError(
+            f"no secret for hidden items ({error.strerror})", where=str(path), fix=fix
+        ) from error
+    if len(key) != _SECRET_BYTES:
+        fix = "restore the file, or remove it: the hidden items will then be others"
+        raise MachineError(f"{len(key)} bytes instead of {_SECRET_BYTES}", where=str(path), fix=fix)
+    return key
 
 
 def _make_secret(path: Path) -> None:
@@ -30,13 +48,12 @@ def _make_secret(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"secret.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secrets.token_bytes(32))
-        file.flush()
-        os.fsync(file.fileno())
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        return  # another process made it first; its key is the one
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another process made it first; its key is the one
+            os.link(draft, path)
     finally:
         draft.unlink()

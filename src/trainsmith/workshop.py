@@ -83,6 +83,7 @@ class Workshop:
         """Open or make the run directory. Models are loaded when they are first needed."""
         run = RunDirectory.named(config.run, config.runs)
         require_room(run.root, JOB_BYTES, "a job (--runs)")
+        paths.secret()  # a spoiled one is told now and not after the training
         with Ledger.open(run.root) as ledger:
             workshop = cls(config, run, ledger, listen)
             try:

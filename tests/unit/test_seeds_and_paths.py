@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainsmith import paths
+from trainsmith.errors import MachineError
 from trainsmith.seeds import derive
 
 
@@ -25,6 +26,20 @@ def test_the_secret_is_made_once_and_private(tmp_path: Path, monkeypatch: pytest
     assert paths.secret() == first
     assert stat.S_IMODE((tmp_path / "state" / "secret").stat().st_mode) == 0o600
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["secret"]
+
+
+@pytest.mark.parametrize("spoiled", ["", "short", "folder", "state is a file"])
+def test_a_spoiled_secret_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoiled: str) -> None:
+    """Guards against an empty key, with which anybody could draw the hidden items, and against tracebacks."""
+    state = tmp_path / "state"
+    monkeypatch.setenv("TRAINSMITH_STATE", str(state))
+    if spoiled == "state is a file":
+        state.write_text("")
+    else:
+        state.mkdir()
+        (state / "secret").mkdir() if spoiled == "folder" else (state / "secret").write_text(spoiled)
+    with pytest.raises(MachineError, match="secret"):
+        paths.secret()
 
 
 def test_processes_at_once_agree_on_the_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,12 @@ def write_manifest(directory: Path) -> None:
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether every recorded file is there and unchanged."""
+    """Whether every recorded file is there and unchanged, weights and configuration among them."""
     try:
         manifest = Manifest.model_validate_json((directory / FILE_NAME).read_bytes())
+        names = {entry.name for entry in manifest.files}
+        if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
+            return False
         return all(_unchanged(directory / entry.name, entry) for entry in manifest.files)
     except (OSError, ValidationError):
         return False

@@ -46,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `trainsmith` program; ends the process with the command's exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = _take_flag(arguments, "--debug")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, or nohup's
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # one way to end
     status = _guarded(arguments, debug)
     sys.stdout.flush()

@@ -30,6 +30,11 @@ def load(config: type[C], arguments: Sequence[str], *, prog: str, description: s
         parsed: C = cli(config, args=list(arguments), prog=prog, description=description)
     except ConfigFileError as error:
         raise UserError(_one_line(error.message), where=prog, fix=f"see `{prog} --help`") from error
+    except (OSError, UnicodeDecodeError) as error:
+        where = getattr(error, "filename", None) or prog
+        raise UserError(
+            f"the settings cannot be read: {error}", where=where, fix="name a TOML file"
+        ) from error
     return parsed
 
 

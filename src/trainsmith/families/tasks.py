@@ -18,7 +18,7 @@ _TOKENS_FACTOR = 2
 
 def task(text: str) -> Task:
     """The task of an id. UserError, with the nearest ids, for an unknown one."""
-    name = task_id.parse(text)
+    name = task_id.parse(text, task_ids())
     source = source_of(text)
     kind, examples = source.kind, public_items(source)
     made = Task(

@@ -34,6 +34,7 @@ from trainsmith.jail.command import Command, Files
 from trainsmith.jail.inside.unpack import pack
 from trainsmith.jail.interpreter import Interpreter, current
 from trainsmith.jail.process import JailProcess
+from trainsmith.jail.readable import readable
 from trainsmith.jail.snapshot import Snapshot
 
 ROOT = "/jail"
@@ -75,6 +76,7 @@ class Bubblewrap:
                 stdin=None if stdin == "inherit" else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if output == "pipe" else None,
                 stderr=subprocess.STDOUT if output == "pipe" else None,
+                start_new_session=True,  # a terminal's Ctrl-C is for us, who then end the jail
             )
         except OSError as error:
             os.close(info)
@@ -103,8 +105,8 @@ class Bubblewrap:
             *(part for name, value in environment.items() for part in ("--setenv", name, value)),
             *_system_mounts(),
             *_mount({Path(path): path for path in interpreter.needs}),
-            *_mount({Path(ROOT, "lib", ENTER): ENTER_FOLDER}),
-            *_mount({Path(ROOT, item.name): item.source for item in command.folders}),
+            *_mount({Path(ROOT, "lib", ENTER): readable(ENTER_FOLDER)}),
+            *_mount({Path(ROOT, item.name): readable(item.source) for item in command.folders}),
             *(part for group in command.files for part in _room(group)),
             *("--perms", "1777", "--size", str(command.limits.disk_bytes), "--tmpfs", f"{ROOT}/tmp"),
             *_usual_scratch(interpreter.needs),

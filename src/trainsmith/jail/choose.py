@@ -23,6 +23,7 @@ from trainsmith.records import Record
 
 _TEST_SECONDS = 30.0
 _INSTALL = "install bubblewrap 0.8 or later, for example `apt-get install bubblewrap`"
+_READABLE = "see what it says; every user must be able to read this Python and its packages (`chmod -R o+rX`)"
 _UNJAILED = 'or, to run code that you trust without any jail, set jail = "none"'
 
 
@@ -84,7 +85,7 @@ def _probe(kind: JailKind) -> JailReport:
             kind=kind, works=False, why=str(error).partition(". Fix:")[0], fix=error.fix or _INSTALL
         )
     if found:
-        return JailReport(kind=kind, works=False, why=found, fix=_INSTALL)
+        return JailReport(kind=kind, works=False, why=found, fix=_READABLE)
     user = "its own user" if os.geteuid() == 0 else "your user"
     walls = "namespaces" if kind is JailKind.BUBBLEWRAP else "Landlock"
     return JailReport(
@@ -111,4 +112,4 @@ def test(jail: Jail) -> str:
     said = end.output.strip().replace("\n", ", ")[:2000]
     if end.status == 0 and said == "jailed":
         return ""
-    return said or f"its self-test ended with status {end.status}"
+    return f"its self-test ended with status {end.status}" if said in ("", "jailed") else said

@@ -20,6 +20,7 @@ from trainsmith.jail.inside.enter import Spec
 from trainsmith.jail.inside.unpack import pack, unpack
 from trainsmith.jail.interpreter import Interpreter
 from trainsmith.jail.process import JailProcess
+from trainsmith.jail.readable import copy
 
 PREFIX = "trainsmith-jail-"
 
@@ -83,9 +84,9 @@ class Supervised:
 
     def _furnish(self) -> None:
         self._work.chmod(0o755)
-        _copy(ENTER_FOLDER, self._work / "lib" / ENTER)
+        copy(ENTER_FOLDER, self._work / "lib" / ENTER)
         for item in self._command.folders:
-            _copy(item.source, self._work / item.name)
+            copy(item.source, self._work / item.name)
         for group in self._command.files:
             (self._work / group.name).mkdir(mode=0o755, parents=True)
             unpack(pack((file.path, file.content) for file in group.snapshot.files), self._work / group.name)
@@ -97,13 +98,3 @@ class Supervised:
         shutil.rmtree(self._work, ignore_errors=True)
         if self._claim is not None:
             self._claim.close()
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a folder for another user to read; links stay links, so that none leads the copy outside."""
-    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for folder, _, files in os.walk(target):
-        Path(folder).chmod(0o755)
-        for path in (Path(folder, name) for name in files):
-            if not path.is_symlink():
-                path.chmod(0o644)

@@ -122,6 +122,15 @@ def test_a_full_disk_is_named(cache, cut, monkeypatch):
         fetching.fetch("cut")
 
 
+def test_an_empty_manifest_is_damage(cache, cut):
+    """Guards against a cache that records nothing, and so counts as whole for ever."""
+    directory = fetching.fetch("cut")
+    (directory / "manifest.json").write_text('{"files": []}')
+    (directory / "model.safetensors").write_bytes(b"")
+    assert not fetching.cached("cut")
+    assert (fetching.fetch("cut") / "model.safetensors").stat().st_size > 0
+
+
 def test_a_cache_that_cannot_be_written_is_named(tmp_path, cut, monkeypatch):
     """Guards against an OSError traceback for a cache path that is a file."""
     (tmp_path / "file").write_text("")

@@ -124,13 +124,38 @@ def test_ctrl_c_ends_every_child_and_the_next_command_reads_the_ledger(
     assert json.loads(done.stdout) == result
 
 
+def test_sigterm_ends_a_background_job(place: Path) -> None:
+    """Guards against a job that a shell started in the background, Ctrl-C ignored, and nothing can stop."""
+    write_job(place / "background", max_steps=30)
+    arguments = ("job", "run", "background", "--task", TASK)
+    with started(place, *arguments, prefix=("sh", "-c", "trap '' INT; exec \"$@\"", "sh")) as process:
+        wait_for(process, "checking the job")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 130
+
+
+def test_ctrl_c_while_the_jail_is_tried(place: Path) -> None:
+    """Guards against a Ctrl-C that ends the jail's self-test, which then tells of a broken jail."""
+    write_job(place / "early", max_steps=30)
+    arguments = ("job", "validate", "early", "--task", TASK)
+    with started(place, *arguments, group=0) as process:
+        family = psutil.Process(process.pid)
+        while not any("selftest" in " ".join(child.cmdline()) for child in family.children(recursive=True)):
+            assert process.poll() is None, "the self-test was not seen"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+
+
 class started:
     """A running command, killed at the end whatever happens."""
 
-    def __init__(self, place: Path, *arguments: str) -> None:
+    def __init__(
+        self, place: Path, *arguments: str, prefix: tuple[str, ...] = (), group: int | None = None
+    ) -> None:
         self._process = subprocess.Popen(
-            [*PROGRAM, *arguments],
+            [*prefix, *PROGRAM, *arguments],
             cwd=place,
+            process_group=group,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

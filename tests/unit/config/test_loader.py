@@ -53,3 +53,11 @@ def test_configurations_are_frozen() -> None:
     config = load(JobConfig, ["--task", "x"], prog="p")
     with pytest.raises(ValueError, match="frozen"):
         config.seed = 2  # type: ignore[misc]
+
+
+def test_what_is_no_text_file_is_one_line(tmp_path: Path) -> None:
+    """Guards against a traceback for a folder or a binary file in a file's place."""
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    for file in (tmp_path, tmp_path / "binary.toml"):
+        with pytest.raises(UserError, match="cannot be read"):
+            load(JobConfig, ["@", str(file)], prog="p")

@@ -25,6 +25,10 @@ DOCS = Path(__file__).parents[3] / "docs" / "families.md"
         ("string/last-word@3", "strings/last-word@3"),
         ("arithmetic/pirce@1", "arithmetic/price@1"),
         ("cooking/soup@0", "strings/last-word@0"),
+        ("upper-case", "strings/upper-case@0"),
+        ("price@0", "arithmetic/price@0"),
+        ("arithmetic/sequence", "arithmetic/sequence@0"),
+        ("strings/decod", "strings/decode@0"),
     ],
 )
 def test_an_unknown_task_names_the_nearest(asked: str, named: str) -> None:
