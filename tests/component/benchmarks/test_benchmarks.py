@@ -37,6 +37,7 @@ def ran(module, *arguments, expected=0):
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_sampling(base):
     """Guards against sides that make other numbers of tokens, and a JSON document without the ratios."""
     out, table = ran("sampling", "--base", base, *SMALL, "--cases", "0", "4")
@@ -74,6 +75,7 @@ def test_grpo_says_how_to_get_trl(base):
     assert grpo.MISSING in ran("grpo", "--base", base, expected=run.MISSING)[1]
 
 
+@pytest.mark.slow
 def test_server_soak():
     """Guards against clients that fail, and steps or requests that are not made."""
     counts = ["--requests", "40", "--steps", "3", "--concurrency", "8", "--limit", "1000"]

@@ -108,7 +108,7 @@ async def test_failed_jobs_leave_no_trace_in_the_next(tiny, tmp_path, dtype, ext
 
     digests = {fresh(base, tmp_path / "alone", dtype, extra), digest(await trainer.train(make()))}
     assert digest(await trainer.train(make(seed=2, extra=""))) not in digests
-    diverged = await trainer.train(make(extra="", lr="1e30", max_steps="6"))
+    diverged = await trainer.train(ruined(make(extra="", max_steps="6")))
     assert diverged.status is Status.FAILED and "finite" in diverged.reason
     broken = await trainer.train(make(reward="1 / 0"))
     assert broken.status is Status.FAILED

@@ -112,6 +112,7 @@ asked[-1].result()
 """
 
 
+@pytest.mark.slow
 def test_a_client_that_dies_frees_its_work(servers):
     """Guards against the queue and the adapters of dead clients, which starve the living ones."""
     server = servers("--idle-seconds", "15")
