@@ -32,7 +32,7 @@ def typed(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/jobs.md"])
+@pytest.mark.parametrize("document", ["README.md", pytest.param("docs/jobs.md", marks=pytest.mark.slow)])
 def test_the_commands_work_in_the_order_in_which_they_stand(document: str, tmp_path: Path) -> None:
     """Guards against a document that tells of commands, flags or tasks that do not exist."""
     told = commands(document)

@@ -94,7 +94,7 @@ async def cancelled_in_an_update(trainer, make):
         ("float32", ""),
         pytest.param("bfloat16", "", marks=pytest.mark.slow),
         pytest.param("float32", LORA, marks=pytest.mark.slow),
-        ("bfloat16", LORA),
+        pytest.param("bfloat16", LORA, marks=pytest.mark.slow),
     ],
 )
 async def test_failed_jobs_leave_no_trace_in_the_next(tiny, tmp_path, dtype, extra):
