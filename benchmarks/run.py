@@ -26,6 +26,7 @@ ON_A_GPU: tuple[Command, ...] = (
     ("grpo", "--device", "cuda", "--alone", "--work", "step", "--shape", "16", "16", "8"),
     ("grpo", "--device", "cuda", "--shape", "16", "16", "32", "--trl-micro-batch", "256"),
     ("server_soak", "--device", "cuda", "--dtype", "bfloat16"),
+    ("jobs", "--device", "cuda", "--workers", "1", "4", "8", "--jobs", "48"),
 )
 MISSING = 2
 

@@ -1,6 +1,8 @@
 """The linear maps of the model, by what of them is trained: nothing, the matrix, or low-rank adapters.
 
-All take and return float32 or the matrix's type; products are in the matrix's type.
+All take float32 or the matrix's type. A product's factors are in the matrix's type, and so is its result on
+a CPU. On a GPU that is float32: sampler and learner add in other orders there, and rounding would make of the
+last bit of a sum a difference of the type's own grid, layer by layer.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ class Plain:
     bias: Tensor | None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The product in the matrix's type; with a bias the result is float32."""
+        """The product; with a bias the result is float32."""
         if self.matrix.dtype == torch.float32:
             return F.linear(x, self.matrix, self.bias)
-        y = F.linear(x.to(self.matrix.dtype), self.matrix)
+        y = _product(x.to(self.matrix.dtype), self.matrix)
         return y if self.bias is None else y.float() + self.bias
 
 
@@ -52,7 +54,7 @@ class Trained:
     """`master.grad` holds the last step's gradient, to be overwritten and not added to."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The product in the working copy's type; with a bias the result is float32."""
+        """The product; with a bias the result is float32."""
         y: Tensor = _TrainedProduct.apply(x, self)  # type: ignore[no-untyped-call]
         return y if self.bias is None else y.float() + self.bias
 
@@ -77,7 +79,7 @@ class _TrainedProduct(torch.autograd.Function):
         factor = x.to(trained.working.dtype)
         ctx.save_for_backward(factor)
         ctx.trained, ctx.input_dtype = trained, x.dtype
-        return F.linear(factor, trained.working)
+        return _product(factor, trained.working)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
@@ -85,7 +87,14 @@ class _TrainedProduct(torch.autograd.Function):
         working = ctx.trained.working
         gradient = gradients[0].to(working.dtype)
         ctx.trained.accumulate(gradient, factor)
-        return (gradient @ working).to(ctx.input_dtype), None
+        return _product(gradient, working.t()).to(ctx.input_dtype), None
+
+
+def _product(x: Tensor, matrix: Tensor) -> Tensor:
+    """x [T, in] times matrix [out, in], both of one type."""
+    if x.is_cuda and x.dtype != torch.float32:
+        return torch.mm(x, matrix.t(), out_dtype=torch.float32)
+    return F.linear(x, matrix)
 
 
 @dataclass(slots=True)

@@ -76,6 +76,14 @@ def test_grpo_says_how_to_get_trl(base):
 
 
 @pytest.mark.slow
+def test_jobs():
+    """Guards against jobs that the folder check refuses, or that are answered from the ledger."""
+    options = ["--device", "cpu", "--jobs", "2", "--steps", "1", "--shape", "2", "2", "--items", "8"]
+    (row,) = json.loads(ran("jobs", *options, "--kinds", "strings/last-word", "--workers", "2")[0])["rows"]
+    assert row["jobs"] == 2 and not row["failed"] and row["train"] > 0
+
+
+@pytest.mark.slow
 def test_server_soak():
     """Guards against clients that fail, and steps or requests that are not made."""
     counts = ["--requests", "40", "--steps", "3", "--concurrency", "8", "--limit", "1000"]

@@ -6,7 +6,19 @@ import torch
 from trainsmith.engine.cuda.graphs import shared_graphs
 from trainsmith.engine.learner import Learner
 from trainsmith.engine.policy import Policy
-from trainsmith.engine.records import OptimSpec, PrimeLoss, SampleRequest, Trajectory
+from trainsmith.engine.records import (
+    AdamSpec,
+    Cispo,
+    CrossEntropy,
+    Datum,
+    ImportanceSampling,
+    LoraSpec,
+    OptimSpec,
+    Ppo,
+    PrimeLoss,
+    SampleRequest,
+    Trajectory,
+)
 
 pytestmark = [
     pytest.mark.component,
@@ -82,6 +94,62 @@ def test_the_same_seeds_give_the_same_weights(tiny, tmp_path, dtype):
         files.append(tmp_path / f"{number}.safetensors")
         learner.save(files[-1])
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def data_of(policy):
+    """Groups of replies as data, with both signs of advantage."""
+    data = []
+    for number, (request, done) in enumerate(zip(requests(1.0), policy.sample(requests(1.0)), strict=True)):
+        full, given = (*request.prompt, *done.tokens), len(request.prompt) - 1
+        data.append(
+            Datum(
+                tokens=full[:-1],
+                targets=full[1:],
+                weights=(0.0,) * given + (1.0,) * len(done.tokens),
+                logprobs=(0.0,) * given + tuple(done.logprobs),
+                advantages=(0.0,) * given + (1.0 if number % 2 else -0.5,) * len(done.tokens),
+            )
+        )
+    return data
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_passes_over_data_equal_the_cpus(tiny, kind, rank):
+    """Guards against losses, logprobs, adapters or steps that differ on the GPU, full or LoRA."""
+    directory, _ = tiny(kind)
+    data = data_of(Policy.load(directory, device="cpu", dtype="float32"))
+    told, sampled = [], []
+    for device in ("cpu", "cuda"):
+        policy = Policy.load(directory, device=device, dtype="float32")
+        lora = LoraSpec(rank, 8.0) if rank else None
+        learner = Learner(policy, lora=lora, seed=1, shared=lora is not None)
+        lines = []
+        for spec in (PrimeLoss(), ImportanceSampling(), Ppo(), Cispo(), CrossEntropy()):
+            done = learner.forward_backward(data, spec)
+            lines.append((done.loss, done.metrics.entropy, *done.logprobs[3]))
+            lines.append((learner.optim_step(AdamSpec(1e-3, eps=1e-6)).grad_norm,))
+        told.append(lines)
+        sampled.append(policy.sampler_for(learner.snapshot()).sample(requests(0.0)))
+    for left, right in zip(*told, strict=True):
+        assert left == pytest.approx(right, rel=2e-3, abs=2e-4)
+    for left, right in zip(*sampled, strict=True):
+        assert left.tokens == right.tokens
+        assert left.logprobs == pytest.approx(right.logprobs, abs=2e-3)
+
+
+def test_adapters_train_repeatably_in_bfloat16(tiny):
+    """Guards against LoRA on a GPU whose samples come from other weights, or that does not repeat."""
+    directory, _ = tiny("qwen3")
+    outcomes = []
+    for _ in range(2):
+        policy = Policy.load(directory, device="cuda", dtype="bfloat16")
+        learner = Learner(policy, OptimSpec(lr=3e-3), PrimeLoss(), LoraSpec(4, 8.0), seed=2)
+        for _ in range(4):
+            stats = learner.update(trajectories(policy))
+        assert stats.mismatch_kl < 1e-3
+        outcomes.append([tensor.detach().cpu() for tensor in learner._trainable.tensors])
+    assert all(torch.equal(left, right) for left, right in zip(*outcomes, strict=True))
 
 
 def test_one_cache_of_graphs_serves_a_job_after_another(tiny):

@@ -77,6 +77,27 @@ def test_greedy_equals_transformers(model_dir, policy):
         assert completion.tokens == tuple(out[0, len(prompt) :].tolist())
 
 
+@pytest.mark.model
+def test_logprobs_equal_transformers(model_dir, policy):
+    """Guards against logprobs of samples or of prompts that are off where tiny models do not show it."""
+    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+    prompts = [policy.tokenizer.encode_chat(chat(question)) for question in questions(3, 2)]
+    requests = [
+        SampleRequest(prompt, 12, temperature, 7 * at, prompt_logprobs=True)
+        for at, prompt in enumerate(prompts)
+        for temperature in (1.0, 0.7)
+    ]
+    for request, done in zip(requests, policy.sample(requests), strict=True):
+        full, first = (*request.prompt, *done.tokens), len(request.prompt) - 1
+        with torch.no_grad():
+            logits = model(torch.tensor([full])).logits[0, :-1]
+        targets = torch.tensor(full[1:])[:, None]
+        asked = logits.log_softmax(dim=-1).gather(1, targets)[:first, 0].tolist()
+        drawn = (logits / request.temperature).log_softmax(dim=-1).gather(1, targets)[first:, 0].tolist()
+        assert done.prompt_logprobs[1:] == pytest.approx(asked, abs=1e-3)
+        assert done.logprobs == pytest.approx(drawn, abs=1e-3)
+
+
 def test_weights_are_those_that_transformers_reads_from_the_gguf_file(model_dir, tmp_path):
     """Guards against a wrong dequantisation, permutation, name or rounding."""
     from safetensors.torch import load_file

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 os.environ.setdefault("TINKER_TELEMETRY", "0")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Server:
 
 def start(base, state, *options):
     command = [sys.executable, "-m", "trainsmith.cli", "engine", "serve", "--json"]
-    settings = ["--base", base, "--state", str(state), "--engine.device", "cpu", "--engine.dtype", "float32"]
+    settings = ["--base", base, "--state", str(state), "--engine.device", DEVICE, "--engine.dtype", "float32"]
     process = subprocess.Popen([*command, *settings, *options], stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     assert line, f"the server ended with {process.wait()}"

@@ -16,6 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from trainsmith.engine.cuda.kernels.shares import weighted
+
 PREFIX_WARPS = 4
 OWN_WARPS = 1
 """Warps of a program, measured: one row's tile is small, and more rows at once hide its waits."""
@@ -80,7 +82,7 @@ def _attend_range(
         share = tl.exp(scores - larger[:, None])
         total = total * shrink + tl.sum(share, axis=1)
         v = tl.load(VALUES + place, mask=here, other=0.0)
-        sums = sums * shrink[:, None] + tl.dot(share.to(v.dtype), v, input_precision="ieee")
+        sums = sums * shrink[:, None] + weighted(share, v)
         most = larger
     return most, total, sums
 

@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from trainsmith.engine.cuda.kernels.shares import weighted
+
 _BLOCK = 64
 """Queries and keys of one tile."""
 
@@ -62,7 +64,7 @@ def _forward_kernel(
             shrink = tl.exp(most - larger)
             share = tl.where(scores > -1e29, tl.exp(scores - larger[:, None]), 0.0)
             total = total * shrink + tl.sum(share, axis=1)
-            sums = sums * shrink[:, None] + tl.dot(share.to(v.dtype), v, input_precision="ieee")
+            sums = sums * shrink[:, None] + weighted(share, v)
             most = larger
     total = tl.where(total > 0, total, 1.0)
     _store(OUT, query, H * K, head, T, sums / total[:, None], K, BK)
